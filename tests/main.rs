@@ -1,1 +1,27 @@
-//! End-to-end tests.
+//! End-to-end tests: the binary, real operators, real files, and independent oracles.
+//!
+//! One behaviour a file. `cargo xtask test` sets the oracles up; `HOWDAH_TEST_FULL=1` runs more
+//! rounds and seeds.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking, and its helpers are part of it"
+)]
+
+mod support;
+
+mod answers;
+mod bad_input;
+mod bad_pipeline_file;
+mod corrupt_checkpoint;
+mod disk_full;
+mod fresh_start;
+mod hostile_guests;
+mod kill;
+mod live_reads;
+mod many_checkpoints;
+mod nexmark_file;
+mod second_run;
+mod stop;

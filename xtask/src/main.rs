@@ -1,2 +1,53 @@
-//! Under construction.
-fn main() {}
+//! Commands of this workspace: `cargo xtask setup | demo | test | bench`.
+
+mod bench;
+mod command;
+mod demo;
+mod measure;
+mod setup;
+mod test;
+mod workspace;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Build, show, test and measure howdah
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", arg_required_else_help = true, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Check everything the build and the tests need, and get what is missing
+    Setup,
+    Demo(demo::Args),
+    Test(test::Args),
+    Bench(bench::Args),
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            command::say(&format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let workspace = workspace::Workspace::find()?;
+    match &arguments.command {
+        Command::Setup => {
+            setup::prepare(&workspace)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Demo(args) => demo::run(&workspace, args),
+        Command::Test(args) => test::run(&workspace, args),
+        Command::Bench(args) => bench::run(&workspace, args),
+    }
+}

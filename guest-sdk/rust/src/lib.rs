@@ -1,1 +1,185 @@
-//! Under construction.
+//! Write howdah operators in Rust: typed state, one record at a time.
+//!
+//! An operator is a struct whose fields are its states, and a function that takes the next
+//! row. The SDK makes a WebAssembly component of it that speaks in columns and batches.
+//!
+//! ```
+//! use howdah_sdk::prelude::*;
+//! use howdah_sdk::testing::{Event, TestHost};
+//!
+//! /// The columns that come in; an `Option` is a column that may lack values.
+//! #[derive(Row, Clone, Debug, PartialEq)]
+//! struct Reading { sensor: String, celsius: f64 }
+//!
+//! /// Rows are grouped by these columns of the input.
+//! #[derive(Key)]
+//! struct Sensor { sensor: String }
+//!
+//! /// The columns of the state, one row for each sensor.
+//! #[derive(Row, Clone, Debug, PartialEq)]
+//! struct Highest { celsius: f64 }
+//!
+//! /// Emits each reading that is the highest of its sensor so far.
+//! struct Records { highest: ValueState<Sensor, Highest> }
+//!
+//! impl Operator for Records {
+//!     type Input = Reading;
+//!     type Key = Sensor;
+//!     type Output = Reading;
+//!
+//!     fn open(open: &mut Open<Sensor>) -> Result<Self> {
+//!         Ok(Self { highest: open.value("highest")? })
+//!     }
+//!
+//!     fn process(
+//!         &mut self,
+//!         reading: Reading,
+//!         record: &Record<'_, Sensor>,
+//!         out: &mut Emitter<Reading>,
+//!     ) -> Result<()> {
+//!         let highest = self.highest.get(record)?;
+//!         if highest.is_none_or(|highest| reading.celsius > highest.celsius) {
+//!             self.highest.put(record, Highest { celsius: reading.celsius });
+//!             out.emit(&reading);
+//!         }
+//!         Ok(())
+//!     }
+//! }
+//!
+//! howdah_sdk::export!(Records);
+//!
+//! // A component is for a host; the operator itself is ordinary Rust.
+//! fn main() -> Result<()> {
+//!     let reading = |celsius| Reading { sensor: "attic".to_owned(), celsius };
+//!     let mut host = TestHost::<Records>::new()?;
+//!     let records = host.process([reading(19.5), reading(21.0), reading(20.0)])?;
+//!     assert_eq!(records, [Event::insert(reading(19.5)), Event::insert(reading(21.0))]);
+//!
+//!     let attic = Sensor { sensor: "attic".to_owned() };
+//!     assert_eq!(host.value("highest", &attic)?, Some(Highest { celsius: 21.0 }));
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Concepts
+//!
+//! **Rows.** `#[derive(Row)]` turns the fields of a struct into columns. The types are `bool`,
+//! `i32`, `i64`, `f32`, `f64`, [`Decimal<P, S>`](Decimal), [`Date`], [`Timestamp`], `String`,
+//! `Vec<u8>`, and an `Option` of each. The host matches the input's columns by name and sends
+//! only those. `#[derive(Key)]` is the same for what rows are grouped by; floats and `Option`s
+//! are no keys.
+//!
+//! **State.** A [`ValueState`] has at most one row for each key. The host keeps it as a table
+//! with the key's and the row's fields as columns, which other engines can read. Calls take the
+//! [`Record`], which knows its key. They are cheap: the first `get` of a batch loads the rows
+//! of all of the batch's keys with one call to the host, and when the batch ends, one call
+//! writes the rows that have really changed.
+//!
+//! **Failure.** An [`Error`] or a panic fails the batch: what it wrote and emitted is dropped, the
+//! instance too, and the pipeline continues from its last checkpoint. So what an operator keeps
+//! in fields that are no states is a cache at most. A panic's message reaches the host's log.
+//!
+//! **Changelogs.** An operator that says [`INPUT_CHANGELOG`](Operator::INPUT_CHANGELOG) gets
+//! updates and deletions too ([`Record::kind`]); one that says
+//! [`OUTPUT_CHANGELOG`](Operator::OUTPUT_CHANGELOG) may emit them ([`Emitter::emit_update`],
+//! [`Emitter::emit_delete`]).
+//!
+//! **Configuration.** [`Open::config`] reads the operator's table of the pipeline file into a
+//! struct of yours. It links a JSON parser, so an operator without configuration stays small.
+//!
+//! **Tests.** [`testing::TestHost`] runs the operator natively, over states in memory, with
+//! barriers and crashes.
+
+// The derive macros name this crate by its name, in its own tests and examples too.
+extern crate self as howdah_sdk;
+
+#[doc(hidden)]
+pub mod bindings;
+pub mod columns;
+mod component;
+mod driver;
+mod emitter;
+mod error;
+mod host;
+pub mod log;
+mod open;
+mod operator;
+mod record;
+mod row;
+mod state;
+pub mod testing;
+mod value;
+
+pub use emitter::Emitter;
+pub use error::{Error, ErrorKind, Result};
+pub use howdah_sdk_macros::{Key, Row};
+pub use open::{Open, Subtask};
+pub use operator::Operator;
+pub use record::{Record, RowKind};
+pub use row::{Field, Key, Row};
+pub use state::ValueState;
+pub use value::{Date, Decimal, KeyValue, Primitive, Timestamp, Value};
+
+/// What an operator's file needs: `use howdah_sdk::prelude::*;`.
+pub mod prelude {
+    pub use crate::{
+        Date, Decimal, Emitter, Error, Key, Open, Operator, Record, Result, Row, RowKind,
+        Timestamp, ValueState, log,
+    };
+}
+
+/// What the macros of this crate expand to. No part of the API.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::component::{Component, Slot};
+    pub use crate::row::wrong_column_count;
+}
+
+/// The types of the boundary, under one short name.
+mod wit {
+    pub(crate) use crate::bindings::exports::howdah::operator::operator::{
+        Context, Guest, Input, InputSpec, Output, OutputSpec, Spec, StateKind, StateSpec,
+    };
+    pub(crate) use crate::bindings::howdah::operator::logging;
+    pub(crate) use crate::bindings::howdah::operator::state::{Keys, Rows, ValueState};
+    pub(crate) use crate::bindings::howdah::operator::types::{
+        Batch, Column, Error, Field, KeyColumns,
+    };
+}
+
+/// The page for newcomers compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+/// What must not compile.
+///
+/// ```compile_fail,E0277
+/// #[derive(howdah_sdk::Row)]
+/// struct Unsigned { count: u64 }
+/// ```
+///
+/// ```compile_fail,E0277
+/// #[derive(howdah_sdk::Row)]
+/// struct Twice { count: Option<Option<i64>> }
+/// ```
+///
+/// ```compile_fail,E0277
+/// #[derive(howdah_sdk::Key)]
+/// struct Float { celsius: f64 }
+/// ```
+///
+/// ```compile_fail,E0277
+/// #[derive(howdah_sdk::Key)]
+/// struct Nullable { user: Option<String> }
+/// ```
+///
+/// ```compile_fail,E0080
+/// #[derive(howdah_sdk::Row)]
+/// struct Huge { amount: howdah_sdk::Decimal<39, 0> }
+/// fn main() {
+///     let _ = <Huge as howdah_sdk::Row>::FIELDS;
+/// }
+/// ```
+#[cfg(doctest)]
+struct Mistakes;

@@ -1,1 +1,57 @@
-//! Under construction.
+//! Runs a pipeline: a file source, a keyed exchange to the subtasks of one operator, aligned
+//! barriers, checkpoints, and a sink whose files appear when their checkpoint is complete.
+//!
+//! ```no_run
+//! use howdah_pipeline::{Pipeline, PipelineConfig, StartOptions};
+//! use howdah_runtime::{Engine, EngineOptions};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let engine = Engine::new(EngineOptions::default())?;
+//! let config = PipelineConfig::load("q18.toml".as_ref())?;
+//! // Everything that can be refused is refused here, before anything starts.
+//! let pipeline = Pipeline::prepare(config, &engine)?;
+//! let summary = pipeline.start(StartOptions::default())?.wait()?;
+//! println!("{} rows in, {} rows out", summary.rows_in, summary.rows_out);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Guarantees
+//!
+//! Source position, state and sink files move together, at completed checkpoints. A run that
+//! is killed, or fails, leaves them at the last completed checkpoint; the next run goes on
+//! from there. The files sink is exactly-once; the stdout sink prints the rows of a checkpoint
+//! once it is complete, and may print those of the last one again after a crash.
+
+mod checkpoint;
+mod clock;
+mod config;
+mod coordinator;
+mod dead_letter;
+mod directory;
+mod error;
+mod exchange;
+mod failure;
+mod handle;
+mod lock;
+mod pipeline;
+mod progress;
+mod reader;
+mod restore;
+mod sink;
+mod source;
+mod subtask;
+mod summary;
+mod watermark;
+
+pub use checkpoint::{
+    Checkpoint, CheckpointEntry, Checkpoints, Shape, SinkFile, SourcePosition, StatePosition,
+    StateShape,
+};
+pub use config::{
+    CheckpointConfig, FilterValue, FinalNewline, Format, Located, OnError, OperatorConfig,
+    PipelineConfig, SinkConfig, SinkType, SourceConfig,
+};
+pub use error::{Error, ErrorKind, Result};
+pub use handle::{Event, Handle, Stopper};
+pub use pipeline::{Pipeline, StartFrom, StartOptions};
+pub use summary::{CheckpointSummary, Progress, StateSummary, Summary};

@@ -1,16 +1,72 @@
-use crate::{Context, Instance, Limits, OperatorSpec, Result};
+//! A compiled operator.
+
+use crate::bindings::StatefulOperatorPre;
+use crate::engine::Engine;
+use crate::host::HostState;
+use crate::instance::{Context, Instance};
+use crate::limits::Limits;
+use crate::spec::OperatorSpec;
+use crate::{Result, check, describe};
 use howdah_state::ValueState;
+use sha2::{Digest, Sha256};
+use std::fmt::{self, Write};
+use std::sync::Arc;
 
 /// A compiled, checked operator. Cheap to clone.
 #[derive(Clone)]
-pub struct Component {}
+pub struct Component {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    name: String,
+    digest: String,
+    engine: Engine,
+    linked: StatefulOperatorPre<HostState>,
+}
 
 impl Component {
-    /// Asks the operator what it is. `config` is a JSON object.
-    pub fn describe(&self, config: &str, limits: &Limits) -> Result<OperatorSpec> {
-        todo!()
+    /// Compiles, or takes from the cache, and checks.
+    pub(crate) fn load(engine: &Engine, name: &str, bytes: &[u8]) -> Result<Self> {
+        check::header(name, bytes)?;
+        let digest = hex(&Sha256::digest(bytes));
+        let cached = engine.cache().and_then(|cache| cache.get(engine.wasmtime(), &digest));
+        let component = match cached {
+            Some(component) => component,
+            None => {
+                let component =
+                    wasmtime::component::Component::from_binary(engine.wasmtime(), bytes)
+                        .map_err(|error| check::not_compiled(name, &error))?;
+                if let Some(cache) = engine.cache() {
+                    cache.put(engine.wasmtime(), &digest, &component);
+                }
+                component
+            }
+        };
+        let linked = check::link(engine, name, &component)?;
+        let shared = Shared { name: name.to_owned(), digest, engine: engine.clone(), linked };
+        Ok(Self { shared: Arc::new(shared) })
     }
-    /// Makes the instance of one subtask and calls its `open`. `states` holds one for each of `spec.states`, in that order.
+
+    /// Asks the operator what it is. `config` is a JSON object.
+    ///
+    /// Runs in an instance of its own, without state.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Operator`](crate::ErrorKind::Operator) if it refuses `config`,
+    /// [`ErrorKind::Component`](crate::ErrorKind::Component) if it describes an operator that
+    /// this host cannot run, and as for [`Instance::process`].
+    pub fn describe(&self, config: &str, limits: &Limits) -> Result<OperatorSpec> {
+        describe::describe(self, config, limits)
+    }
+
+    /// Makes the instance of one subtask and calls its `open`. `states` holds one for each of
+    /// `spec.states`, in that order.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Operator`](crate::ErrorKind::Operator) if the operator refuses to open,
+    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the process has no room for another
+    /// instance or for its memory, and as for [`Instance::process`].
     pub fn instantiate(
         &self,
         spec: &OperatorSpec,
@@ -18,10 +74,41 @@ impl Component {
         limits: &Limits,
         states: Vec<ValueState>,
     ) -> Result<Instance> {
-        todo!()
+        Instance::open(self, spec, context, limits, states)
     }
+
     /// SHA-256 of the component's bytes, in hex.
     pub fn digest(&self) -> &str {
-        todo!()
+        &self.shared.digest
     }
+
+    /// What errors call it: the path it was loaded from.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.shared.engine
+    }
+
+    pub(crate) fn linked(&self) -> &StatefulOperatorPre<HostState> {
+        &self.shared.linked
+    }
+}
+
+impl fmt::Debug for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Component")
+            .field("name", &self.shared.name)
+            .field("digest", &self.shared.digest)
+            .finish_non_exhaustive()
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // A string takes everything.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }

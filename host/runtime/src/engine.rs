@@ -1,10 +1,27 @@
-use crate::{Component, Result};
+//! wasmtime, set up for operators.
+
+use crate::bindings::StatefulOperator;
+use crate::cache::CodeCache;
+use crate::component::Component;
+use crate::epoch::EpochTicker;
+use crate::host::HostState;
+use crate::limits::{CORE_INSTANCES_LIMIT, MEMORIES_LIMIT, TABLE_ELEMENTS_LIMIT, TABLES_LIMIT};
+use crate::{Error, ErrorKind, Result};
+use std::fmt;
+use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use wasmtime::component::{HasSelf, Linker};
+use wasmtime::{Config, InstanceAllocationStrategy, PoolingAllocationConfig};
+
+/// The largest component file that is read: a whole interpreter takes some 20 MiB.
+const COMPONENT_LIMIT_BYTES: u64 = 256 << 20;
 
 /// How an engine is set up.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// Where compiled code is kept between runs; `None`: nowhere.
+    /// Where compiled code is kept between runs; `None`: nowhere. Whoever can write to this
+    /// directory can make this process run any code, so it should belong to its user alone.
     pub cache_directory: Option<PathBuf>,
     /// Instances that may be alive at once, over all pipelines of the process.
     pub instances_limit: u32,
@@ -20,19 +37,131 @@ impl Default for EngineOptions {
 
 /// Compiles and runs components. One per process; cheap to clone.
 #[derive(Clone)]
-pub struct Engine {}
+pub struct Engine {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    engine: wasmtime::Engine,
+    linker: Linker<HostState>,
+    cache: Option<CodeCache>,
+    options: EngineOptions,
+    _ticker: EpochTicker,
+}
 
 impl Engine {
     /// Sets up wasmtime and starts the thread that ticks the epoch.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Host`] if the machine cannot run it, mostly for lack of address space.
     pub fn new(options: EngineOptions) -> Result<Self> {
-        todo!()
+        let engine = wasmtime::Engine::new(&config(&options))
+            .map_err(|error| host_error("cannot set up the WebAssembly engine", &error))?;
+        let mut linker = Linker::new(&engine);
+        StatefulOperator::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)
+            .map_err(|error| host_error("cannot link the host's functions", &error))?;
+        let ticker = EpochTicker::start(engine.weak())?;
+        let cache = options.cache_directory.clone().map(CodeCache::new);
+        Ok(Self { shared: Arc::new(Shared { engine, linker, cache, options, _ticker: ticker }) })
     }
-    /// Reads a component file, checks what it imports and exports, and compiles it (or takes the compiled code from the cache).
+
+    /// Reads a component file, checks what it imports and exports, and compiles it (or takes
+    /// the compiled code from the cache).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Host`] if the file cannot be read, [`ErrorKind::Component`] if it is not a
+    /// component that this host can run. The message says how to build one that is.
     pub fn load(&self, path: &Path) -> Result<Component> {
-        todo!()
+        let bytes = read(path).map_err(|error| {
+            let message = format!("cannot read component {}: {error}", path.display());
+            Error::with_source(ErrorKind::Host, message, error)
+        })?;
+        self.load_bytes(&path.display().to_string(), &bytes)
     }
+
     /// The same for bytes in memory; `name` is what errors call it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Component`] if it is not a component that this host can run.
     pub fn load_bytes(&self, name: &str, bytes: &[u8]) -> Result<Component> {
-        todo!()
+        Component::load(self, name, bytes)
     }
+
+    pub(crate) fn wasmtime(&self) -> &wasmtime::Engine {
+        &self.shared.engine
+    }
+
+    pub(crate) fn linker(&self) -> &Linker<HostState> {
+        &self.shared.linker
+    }
+
+    pub(crate) fn cache(&self) -> Option<&CodeCache> {
+        self.shared.cache.as_ref()
+    }
+
+    pub(crate) fn options(&self) -> &EngineOptions {
+        &self.shared.options
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("options", &self.shared.options).finish_non_exhaustive()
+    }
+}
+
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut file = std::fs::File::open(path)?;
+    let mut bytes = Vec::new();
+    let read = file.by_ref().take(COMPONENT_LIMIT_BYTES + 1).read_to_end(&mut bytes)?;
+    if u64::try_from(read).is_ok_and(|read| read > COMPONENT_LIMIT_BYTES) {
+        return Err(std::io::Error::new(
+            std::io::ErrorKind::FileTooLarge,
+            "it is larger than 256 MiB",
+        ));
+    }
+    Ok(bytes)
+}
+
+fn host_error(what: &str, error: &wasmtime::Error) -> Error {
+    Error::new(ErrorKind::Host, format!("{what}: {error:#}"))
+}
+
+fn config(options: &EngineOptions) -> Config {
+    let mut config = Config::new();
+    // Operators are called synchronously, each on its subtask's thread; the machinery for
+    // concurrent calls would double the cost of a call.
+    config.concurrency_support(false);
+    config.epoch_interruption(true);
+    config.memory_init_cow(true);
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(options)));
+    // What no guest language needs is off: every proposal is code that an attacker can reach.
+    config.wasm_tail_call(false);
+    config.wasm_relaxed_simd(false);
+    config.wasm_multi_memory(false);
+    config.wasm_memory64(false);
+    config.wasm_wide_arithmetic(false);
+    config.wasm_custom_page_sizes(false);
+    config.wasm_stack_switching(false);
+    config.wasm_gc(false);
+    config.wasm_shared_everything_threads(false);
+    config
+}
+
+/// Slots for `instances_limit` instances; a slot costs address space until it is used.
+fn pool(options: &EngineOptions) -> PoolingAllocationConfig {
+    let instances = options.instances_limit.max(1);
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(instances);
+    // Most components are one module and one memory; those linked from many share the rest.
+    pool.total_core_instances(instances.saturating_mul(8).max(CORE_INSTANCES_LIMIT));
+    pool.total_memories(instances.max(MEMORIES_LIMIT));
+    pool.total_tables(instances.saturating_mul(4).max(TABLES_LIMIT));
+    pool.max_core_instances_per_component(CORE_INSTANCES_LIMIT);
+    pool.max_memories_per_component(MEMORIES_LIMIT);
+    pool.max_tables_per_component(TABLES_LIMIT);
+    pool.max_tables_per_module(4);
+    pool.max_memory_size(options.memory_limit_bytes);
+    pool.table_elements(TABLE_ELEMENTS_LIMIT);
+    pool
 }

@@ -1,45 +1,53 @@
-use crate::Result;
-use arrow_array::RecordBatch;
-use howdah_state::{KeyBatch, ValueState};
+//! An operator at work: one subtask, on one thread.
+
+use crate::bindings::operator as wit;
+use crate::bindings::types::{BatchParam, BatchResult, ColumnParam, KeyColumnsParam};
+use crate::buffers::{self, BufferError, Encoded};
+use crate::component::Component;
+use crate::guest::{Guest, state_error};
+use crate::host::{BudgetExceeded, NamedState, Subject, Task, column_bytes};
+use crate::limits::Limits;
+use crate::metrics::InstanceMetrics;
+use crate::spec::{InputSpec, OperatorSpec, OutputSpec, StateSpec};
+use crate::{Error, ErrorKind, Result};
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_buffer::ToByteSlice;
+use arrow_schema::SchemaRef;
+use howdah_state::{KeyBatch, KeyEncoder, KeyGroups, ValueState};
+use std::fmt;
+use std::sync::Arc;
+
+/// Batches that one call may emit.
+const OUTPUTS_LIMIT: usize = 1024;
 
 /// Where an instance finds itself; passed to the operator's `open`.
 #[derive(Debug, Clone)]
 pub struct Context {
+    /// Name of the pipeline.
     pub pipeline: String,
+    /// Name of the operator in the pipeline.
     pub operator: String,
+    /// Which of the parallel subtasks this is, from 0.
     pub subtask: u32,
+    /// How many subtasks there are.
     pub parallelism: u32,
+    /// Key groups of the pipeline, over all subtasks.
+    pub key_groups: u32,
     /// A JSON object.
     pub config: String,
+    /// The checkpoint that the state comes from; `None` on a fresh start.
     pub restored_from: Option<u64>,
 }
 
-/// What an instance may use.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
-    /// Linear memory of the instance.
-    pub memory_bytes: usize,
-    /// Time of one call, in wall time.
-    pub call_timeout_ms: u64,
-    /// Bytes that one call may make the host copy out of guest memory.
-    pub batch_bytes: usize,
-    /// Rows that one call may emit.
-    pub batch_rows: usize,
+/// One subtask's operator, with its state. Used by one thread at a time; after an error it is
+/// of no more use, and has given back its memory.
+pub struct Instance {
+    guest: Guest,
+    inputs: Vec<SchemaRef>,
+    outputs: Vec<(OutputSpec, SchemaRef)>,
+    rows_in: u64,
+    rows_out: u64,
 }
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            memory_bytes: 64 << 20,
-            call_timeout_ms: 10_000,
-            batch_bytes: 64 << 20,
-            batch_rows: 1 << 20,
-        }
-    }
-}
-
-/// One subtask's operator, with its state. Used by one thread at a time; after an error it is of no more use.
-pub struct Instance {}
 
 /// Rows that an operator emitted on one output.
 #[derive(Debug, Clone)]
@@ -55,7 +63,44 @@ pub struct Output {
 }
 
 impl Instance {
-    /// `batch` has the input's fields in its order (`InputSpec::schema`).
+    pub(crate) fn open(
+        component: &Component,
+        spec: &OperatorSpec,
+        context: Context,
+        limits: &Limits,
+        states: Vec<ValueState>,
+    ) -> Result<Self> {
+        let context = Arc::new(context);
+        let subject = Subject::Subtask(Arc::clone(&context));
+        let task = task(&subject, spec, &context, states)?;
+        let mut guest = Guest::new(component, subject, limits, Some(task))?;
+        let parameter = wit::Context {
+            pipeline: &context.pipeline,
+            operator: &context.operator,
+            subtask: context.subtask,
+            parallelism: context.parallelism,
+            config: &context.config,
+            restored_from: context.restored_from,
+        };
+        guest.call("open", None, |operator, store| operator.call_open(store, parameter))?;
+        Ok(Self {
+            guest,
+            inputs: spec.inputs.iter().map(InputSpec::schema).collect(),
+            outputs: spec.outputs.iter().map(|o| (o.clone(), o.schema())).collect(),
+            rows_in: 0,
+            rows_out: 0,
+        })
+    }
+
+    /// The next rows of an input. `batch` has the input's fields in its order
+    /// (`InputSpec::schema`); `keys` are its distinct keys and `row_keys` says which of them
+    /// each row has. A batch without rows does not reach the operator.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Operator`], [`ErrorKind::Trap`], [`ErrorKind::Limit`] and
+    /// [`ErrorKind::Buffer`] are the operator's doing, [`ErrorKind::State`] is the state
+    /// store's; after each of them the instance is of no more use. [`ErrorKind::Host`] says
+    /// that the arguments do not fit the operator's spec; it was not called.
     pub fn process(
         &mut self,
         port: u32,
@@ -65,18 +110,226 @@ impl Instance {
         keys: KeyBatch,
         row_keys: &[u32],
     ) -> Result<Vec<Output>> {
-        todo!()
+        let rows = self.check_input(port, batch, timestamps, &keys, row_keys)?;
+        if rows == 0 {
+            return Ok(Vec::new());
+        }
+        let keys = Arc::new(keys);
+        let columns = Encoded::all(batch.columns())?;
+        let columns: Vec<ColumnParam<'_>> = columns.iter().map(Encoded::as_param).collect();
+        let key_columns = Encoded::all(keys.columns())?;
+        let key_columns: Vec<ColumnParam<'_>> = key_columns.iter().map(Encoded::as_param).collect();
+        let input = wit::Input {
+            port,
+            batch: BatchParam { rows, columns: &columns, row_kinds: None },
+            timestamps: timestamps.to_byte_slice(),
+            watermark,
+            keys: KeyColumnsParam {
+                // No more keys than rows.
+                rows: u32::try_from(keys.len()).unwrap_or(u32::MAX),
+                columns: &key_columns,
+            },
+            row_keys: row_keys.to_byte_slice(),
+        };
+        let current = Some(Arc::clone(&keys));
+        let outputs = self
+            .guest
+            .call("process", current, |operator, store| operator.call_process(store, input))?;
+        self.rows_in += u64::from(rows);
+        self.take_outputs("process", outputs)
     }
-    /// The barrier of this checkpoint has reached the operator. Does not freeze the states: call `freeze` next.
+
+    /// The barrier of this checkpoint has reached the operator. Does not freeze the states:
+    /// call `freeze` next.
+    ///
+    /// # Errors
+    /// As for [`Self::process`].
     pub fn on_barrier(&mut self, checkpoint: u64) -> Result<Vec<Output>> {
-        todo!()
+        let outputs = self.guest.call("on-barrier", None, |operator, store| {
+            operator.call_on_barrier(store, checkpoint)
+        })?;
+        self.take_outputs("on-barrier", outputs)
     }
+
     /// Freezes the states at this checkpoint's barrier.
+    ///
+    /// # Errors
+    /// [`ErrorKind::State`] if a state cannot go on.
     pub fn freeze(&mut self, checkpoint: u64) -> Result<()> {
-        todo!()
+        let task = self.guest.host()?.task.as_mut();
+        let frozen = task
+            .into_iter()
+            .flat_map(|task| &mut task.states)
+            .try_for_each(|state| state.value.freeze(checkpoint));
+        frozen.map_err(|error| {
+            let error = state_error(self.guest.subject(), "the barrier", error);
+            self.guest.fail(error)
+        })
     }
+
     /// The input has ended.
+    ///
+    /// # Errors
+    /// As for [`Self::process`].
     pub fn close(&mut self) -> Result<Vec<Output>> {
-        todo!()
+        let outputs =
+            self.guest.call("close", None, |operator, store| operator.call_close(store))?;
+        self.take_outputs("close", outputs)
     }
+
+    /// What it did so far.
+    pub fn metrics(&self) -> InstanceMetrics {
+        InstanceMetrics {
+            rows_in_total: self.rows_in,
+            rows_out_total: self.rows_out,
+            ..self.guest.metrics()
+        }
+    }
+
+    /// What the caller passes must fit the spec. Returns the number of rows.
+    fn check_input(
+        &self,
+        port: u32,
+        batch: &RecordBatch,
+        timestamps: &[i64],
+        keys: &KeyBatch,
+        row_keys: &[u32],
+    ) -> Result<u32> {
+        let subject = self.guest.subject();
+        let wrong = |what: String| Err(Error::new(ErrorKind::Host, format!("{subject}: {what}")));
+        let schema = usize::try_from(port).ok().and_then(|port| self.inputs.get(port));
+        let Some(schema) = schema else {
+            return wrong(format!("it has no input {port}"));
+        };
+        let types = |schema: &SchemaRef| -> Vec<_> {
+            schema.fields().iter().map(|field| field.data_type().clone()).collect()
+        };
+        if types(schema) != types(&batch.schema()) {
+            return wrong(format!(
+                "input {port} has other columns than the batch: {schema} is not {}",
+                batch.schema()
+            ));
+        }
+        let rows = batch.num_rows();
+        if timestamps.len() != rows || row_keys.len() != rows {
+            return wrong(format!(
+                "a batch of {rows} rows came with {} timestamps and {} key indices",
+                timestamps.len(),
+                row_keys.len()
+            ));
+        }
+        let past_keys = |key: &&u32| usize::try_from(**key).is_ok_and(|key| key >= keys.len());
+        if let Some(key) = row_keys.iter().find(past_keys) {
+            return wrong(format!("a row has key {key} of {} keys", keys.len()));
+        }
+        u32::try_from(rows).or_else(|_| wrong(format!("a batch has {rows} rows, too many")))
+    }
+
+    fn take_outputs(&mut self, function: &str, outputs: Vec<wit::Output>) -> Result<Vec<Output>> {
+        self.decode_outputs(outputs).map_err(|(kind, what)| {
+            let subject = self.guest.subject();
+            let error = Error::new(kind, format!("{subject} returned from {function}: {what}"));
+            self.guest.fail(error)
+        })
+    }
+
+    fn decode_outputs(
+        &mut self,
+        outputs: Vec<wit::Output>,
+    ) -> Result<Vec<Output>, (ErrorKind, String)> {
+        let host = self.guest.host().map_err(|error| (error.kind(), error.to_string()))?;
+        let limits = &host.limits;
+        if outputs.len() > OUTPUTS_LIMIT {
+            let count = outputs.len();
+            let what = format!("{count} batches in one call, more than {OUTPUTS_LIMIT}");
+            return Err((ErrorKind::Limit, what));
+        }
+        let rows = outputs.iter().map(|output| u64::from(output.batch.rows)).sum::<u64>();
+        if usize::try_from(rows).is_ok_and(|rows| rows > limits.batch_rows) {
+            let limit = limits.batch_rows;
+            let what = format!("{rows} rows in one call, more than {limit} (limits.batch-rows)");
+            return Err((ErrorKind::Limit, what));
+        }
+        let bytes = outputs.iter().map(output_bytes).fold(0, usize::saturating_add);
+        if host.call.take_bytes(bytes).is_err() {
+            let what = format!("it {}", BudgetExceeded::describe(limits));
+            return Err((ErrorKind::Limit, what));
+        }
+        self.rows_out += rows;
+        outputs
+            .into_iter()
+            .map(|output| decode_output(&self.outputs, output))
+            .collect::<Result<Vec<_>, String>>()
+            .map_err(|what| (ErrorKind::Buffer, what))
+    }
+}
+
+impl fmt::Debug for Instance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Instance").field("subject", self.guest.subject()).finish_non_exhaustive()
+    }
+}
+
+/// The keys and states of the subtask.
+fn task(
+    subject: &Subject,
+    spec: &OperatorSpec,
+    context: &Context,
+    states: Vec<ValueState>,
+) -> Result<Task> {
+    if states.len() != spec.states.len() {
+        let (declared, given) = (spec.states.len(), states.len());
+        let what = format!("{subject} declares {declared} states and was given {given}");
+        return Err(Error::new(ErrorKind::Host, what));
+    }
+    let host_error = |error: howdah_state::Error| {
+        Error::with_source(ErrorKind::Host, format!("{subject}: {error}"), error)
+    };
+    let named = |(spec, value): (&StateSpec, ValueState)| NamedState {
+        name: spec.name.clone(),
+        fields: spec.fields.clone(),
+        value,
+    };
+    Ok(Task {
+        subtask: context.subtask,
+        encoder: KeyEncoder::new(&spec.key_columns()).map_err(host_error)?,
+        key_groups: KeyGroups::new(context.key_groups, context.parallelism).map_err(host_error)?,
+        states: spec.states.iter().zip(states).map(named).collect(),
+    })
+}
+
+fn output_bytes(output: &wit::Output) -> usize {
+    let BatchResult { columns, row_kinds, rows: _ } = &output.batch;
+    column_bytes(columns)
+        .saturating_add(row_kinds.as_ref().map_or(0, Vec::len))
+        .saturating_add(output.timestamps.len())
+}
+
+fn decode_output(specs: &[(OutputSpec, SchemaRef)], output: wit::Output) -> Result<Output, String> {
+    let port = output.port;
+    let spec = usize::try_from(port).ok().and_then(|port| specs.get(port));
+    let Some((spec, schema)) = spec else {
+        return Err(format!("rows for output {port}, but describe declared {}", specs.len()));
+    };
+    let BatchResult { rows, columns, row_kinds } = output.batch;
+    let rows = usize::try_from(rows).map_err(|error| error.to_string())?;
+    let decode = || -> Result<_, BufferError> {
+        let columns = buffers::columns(&spec.fields, rows, columns)?;
+        let timestamps = buffers::timestamps(rows, output.timestamps)?;
+        let row_kinds = row_kinds.map(|kinds| buffers::row_kinds(rows, kinds)).transpose()?;
+        Ok((columns, timestamps, row_kinds))
+    };
+    let (columns, timestamps, row_kinds) =
+        decode().map_err(|BufferError(what)| format!("output `{}`: {what}", spec.name))?;
+    let changes = row_kinds.as_ref().and_then(|kinds| kinds.iter().position(|kind| *kind != 0));
+    if let (false, Some(row)) = (spec.changelog, changes) {
+        return Err(format!(
+            "output `{}`: row {row} is no insert, but describe declares no changelog",
+            spec.name
+        ));
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    let batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+        .map_err(|error| format!("output `{}`: {error}", spec.name))?;
+    Ok(Output { port, batch, timestamps, row_kinds })
 }

@@ -1,14 +1,59 @@
 //! Runs howdah operators: WebAssembly components in a sandbox with limits.
-#![allow(unused)] // skeleton; removed when the crate is whole
+//!
+//! An [`Engine`] compiles a component file and checks that it fits the contract in `wit/`;
+//! [`Component::describe`] asks the operator what it reads, writes and keeps; each subtask
+//! then gets an [`Instance`] with the handles of its states, on a thread of its own.
+//!
+//! ```no_run
+//! use howdah_runtime::{Engine, EngineOptions, Limits};
+//!
+//! # fn main() -> howdah_runtime::Result<()> {
+//! let engine = Engine::new(EngineOptions::default())?;
+//! let component = engine.load("last-bid.wasm".as_ref())?;
+//! let spec = component.describe("{}", &Limits::default())?;
+//! for state in &spec.states {
+//!     println!("keeps {} with {} fields", state.name, state.fields.len());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What an operator can and cannot do
+//!
+//! It computes, keeps state in the tables it declared, and logs. It has no files, no network,
+//! no clock and no environment. Its time, memory, and the size of what it hands over are
+//! limited ([`Limits`]); what it hands over is checked before use. An operator that breaks a
+//! limit, traps or returns nonsense ends its own instance with an [`Error`] that says why;
+//! no other instance notices.
+//!
+//! Guest memory is a cache, never state: an instance that failed is dropped, and a new one
+//! starts from the last checkpoint.
 
+mod bindings;
+mod buffers;
+mod cache;
+mod check;
+mod clock;
 mod component;
+mod describe;
 mod engine;
+mod epoch;
 mod error;
+mod guest;
+mod host;
 mod instance;
+mod limits;
+mod metrics;
 mod spec;
+mod trap;
 
 pub use component::Component;
 pub use engine::{Engine, EngineOptions};
 pub use error::{Error, ErrorKind, Result};
-pub use instance::{Context, Instance, Limits, Output};
+pub use instance::{Context, Instance, Output};
+pub use limits::Limits;
+pub use metrics::InstanceMetrics;
 pub use spec::{InputSpec, OperatorSpec, OutputSpec, StateSpec};
+
+/// The version of package `howdah:operator` that this host implements.
+const HOST_VERSION: &str = "0.1.0";

@@ -1,6 +1,6 @@
 //! What can go wrong in the state store, and what to do about it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The result of a call into the state store.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,18 +1,59 @@
 //! Keys as bytes: one canonical encoding for hashing, comparing and sorting.
+//!
+//! The encoding is part of the format on disk, since the hash of the encoded key decides
+//! the key group: it must never change. Column after column:
+//!
+//! * boolean: one byte, 0 or 1;
+//! * integers, dates, timestamps, decimals: big-endian with the sign bit flipped;
+//! * text and bytes: the bytes with each 0 written as 0 255, then 0 0.
+//!
+//! So the order of the bytes is the order of the typed key, and no key is a prefix of
+//! another.
+#![expect(
+    clippy::indexing_slicing,
+    reason = "offsets are built here and always ascend up to the length of the bytes"
+)]
 
 use crate::{Column, ColumnType, Error, Result};
-use arrow_array::ArrayRef;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Date32Type, Decimal128Type, Int32Type, Int64Type, TimestampMillisecondType,
+};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Int32Array,
+    Int64Array, StringArray, TimestampMillisecondArray, UInt32Array,
+};
+use hashbrown::HashTable;
+use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Turns key columns into bytes whose order is the order of the typed keys.
 #[derive(Debug, Clone)]
 pub struct KeyEncoder {
-    columns: Vec<Column>,
+    columns: Arc<[Column]>,
 }
 
 impl KeyEncoder {
     /// An encoder for keys of these columns, in this order.
+    ///
+    /// # Errors
+    /// `InvalidArgument` without a column, or for one that is nullable or a float.
     pub fn new(columns: &[Column]) -> Result<Self> {
-        Ok(Self { columns: columns.to_vec() })
+        if columns.is_empty() {
+            return Err(Error::invalid("a key needs at least one column"));
+        }
+        for column in columns {
+            if column.nullable || !column.column_type.is_key_type() {
+                return Err(Error::invalid(format!(
+                    "column `{}` ({}{}) cannot be part of a key: use a type other than float \
+                     and declare it without nulls",
+                    column.name,
+                    column.column_type,
+                    if column.nullable { ", nullable" } else { "" },
+                )));
+            }
+        }
+        Ok(Self { columns: columns.into() })
     }
 
     /// The key columns.
@@ -20,40 +61,339 @@ impl KeyEncoder {
         &self.columns
     }
 
-    /// Encodes row by row. Fails on a null, a wrong type or unequal lengths, naming column and row.
+    /// Encodes the key of each row.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a null, a wrong type or unequal lengths; names column and row.
     pub fn encode(&self, columns: &[ArrayRef]) -> Result<EncodedKeys> {
-        todo!()
+        let rows = self.check(columns)?;
+        let mut keys = EncodedKeys::with_capacity(rows, rows * 16);
+        let views: Vec<_> = columns.iter().map(|array| KeyView::new(array)).collect();
+        for row in 0..rows {
+            for view in &views {
+                view.write(row, &mut keys.bytes);
+            }
+            keys.finish_key()?;
+        }
+        Ok(keys)
+    }
+
+    /// The typed columns of encoded keys.
+    ///
+    /// # Errors
+    /// `Corrupt` when the bytes are no key of these columns.
+    pub(crate) fn decode(&self, keys: &EncodedKeys) -> Result<Vec<ArrayRef>> {
+        let mut positions: Vec<usize> =
+            keys.offsets[..keys.len()].iter().map(|&offset| offset as usize).collect();
+        self.columns
+            .iter()
+            .map(|column| decode_column(column, &keys.bytes, &mut positions))
+            .collect()
+    }
+
+    /// One key from texts, one for each column, as a person types it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the number of texts is wrong or one cannot be parsed.
+    pub(crate) fn parse(&self, texts: &[String]) -> Result<KeyBatch> {
+        if texts.len() != self.columns.len() {
+            let names: Vec<_> = self.columns.iter().map(|column| column.name.as_str()).collect();
+            return Err(Error::invalid(format!(
+                "the key has {} columns ({}), {} given",
+                names.len(),
+                names.join(", "),
+                texts.len()
+            )));
+        }
+        let columns = self.columns.iter().zip(texts).map(|(column, text)| {
+            let array: ArrayRef = Arc::new(StringArray::from(vec![text.as_str()]));
+            let options = arrow_cast::CastOptions { safe: false, ..Default::default() };
+            arrow_cast::cast_with_options(&array, &column.column_type.to_arrow(), &options).map_err(
+                |_| {
+                    Error::invalid(format!(
+                        "`{text}` is no {} (key column `{}`)",
+                        column.column_type, column.name
+                    ))
+                },
+            )
+        });
+        KeyBatch::new(self, columns.collect::<Result<_>>()?)
+    }
+
+    fn check(&self, columns: &[ArrayRef]) -> Result<usize> {
+        if columns.len() != self.columns.len() {
+            return Err(Error::invalid(format!(
+                "the key has {} columns, {} given",
+                self.columns.len(),
+                columns.len()
+            )));
+        }
+        let rows = columns.first().map_or(0, |array| array.len());
+        for (column, array) in self.columns.iter().zip(columns) {
+            if array.data_type() != &column.column_type.to_arrow() {
+                return Err(Error::invalid(format!(
+                    "key column `{}` is {}, got {}",
+                    column.name,
+                    column.column_type,
+                    array.data_type()
+                )));
+            }
+            if array.len() != rows {
+                return Err(Error::invalid(format!(
+                    "key column `{}` has {} rows, the first one {rows}",
+                    column.name,
+                    array.len()
+                )));
+            }
+            if array.null_count() > 0 {
+                let row = (0..rows).find(|&row| array.is_null(row)).unwrap_or(0);
+                return Err(Error::invalid(format!(
+                    "key column `{}` has no value in row {row}; keys cannot be null",
+                    column.name
+                )));
+            }
+        }
+        Ok(rows)
+    }
+}
+
+/// A typed key column, resolved once for a batch.
+enum KeyView<'a> {
+    Boolean(&'a BooleanArray),
+    Four(&'a [i32]),
+    Eight(&'a [i64]),
+    Sixteen(&'a [i128]),
+    Text(&'a StringArray),
+    Bytes(&'a BinaryArray),
+    /// `KeyEncoder::check` refuses every other type before.
+    Nothing,
+}
+
+impl<'a> KeyView<'a> {
+    fn new(array: &'a ArrayRef) -> Self {
+        match ColumnType::from_arrow(array.data_type()) {
+            Some(ColumnType::Boolean) => Self::Boolean(array.as_boolean()),
+            Some(ColumnType::Int32) => Self::Four(array.as_primitive::<Int32Type>().values()),
+            Some(ColumnType::Date) => Self::Four(array.as_primitive::<Date32Type>().values()),
+            Some(ColumnType::Int64) => Self::Eight(array.as_primitive::<Int64Type>().values()),
+            Some(ColumnType::TimestampMillis) => {
+                Self::Eight(array.as_primitive::<TimestampMillisecondType>().values())
+            }
+            Some(ColumnType::Decimal128 { .. }) => {
+                Self::Sixteen(array.as_primitive::<Decimal128Type>().values())
+            }
+            Some(ColumnType::Utf8) => Self::Text(array.as_string()),
+            Some(ColumnType::Binary) => Self::Bytes(array.as_binary()),
+            Some(ColumnType::Float32 | ColumnType::Float64) | None => Self::Nothing,
+        }
+    }
+
+    fn write(&self, row: usize, out: &mut Vec<u8>) {
+        match self {
+            Self::Boolean(array) => out.push(u8::from(array.value(row))),
+            Self::Four(values) => write_four(values[row], out),
+            Self::Eight(values) => write_eight(values[row], out),
+            Self::Sixteen(values) => write_sixteen(values[row], out),
+            Self::Text(array) => write_bytes(array.value(row).as_bytes(), out),
+            Self::Bytes(array) => write_bytes(array.value(row), out),
+            Self::Nothing => {}
+        }
+    }
+}
+
+pub(crate) fn write_four(value: i32, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(value ^ i32::MIN).to_be_bytes());
+}
+
+pub(crate) fn write_eight(value: i64, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(value ^ i64::MIN).to_be_bytes());
+}
+
+pub(crate) fn write_sixteen(value: i128, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(value ^ i128::MIN).to_be_bytes());
+}
+
+fn write_bytes(value: &[u8], out: &mut Vec<u8>) {
+    let mut rest = value;
+    while let Some(zero) = rest.iter().position(|&byte| byte == 0) {
+        out.extend_from_slice(&rest[..zero]);
+        out.extend_from_slice(&[0, 255]);
+        rest = &rest[zero + 1..];
+    }
+    out.extend_from_slice(rest);
+    out.extend_from_slice(&[0, 0]);
+}
+
+fn decode_column(column: &Column, bytes: &[u8], positions: &mut [usize]) -> Result<ArrayRef> {
+    let broken = || Error::corrupt(format!("an encoded key ends within column `{}`", column.name));
+    let reader = |width: usize, position: &mut usize| -> Result<usize> {
+        let start = *position;
+        *position = start + width;
+        if *position > bytes.len() { Err(broken()) } else { Ok(start) }
+    };
+    macro_rules! fixed {
+        ($array:ty, $native:ty, $width:literal) => {{
+            let mut values: Vec<$native> = Vec::with_capacity(positions.len());
+            for position in positions.iter_mut() {
+                let start = reader($width, position)?;
+                let mut value = [0u8; $width];
+                value.copy_from_slice(&bytes[start..start + $width]);
+                values.push(<$native>::from_be_bytes(value) ^ <$native>::MIN);
+            }
+            <$array>::from(values)
+        }};
+    }
+    Ok(match column.column_type {
+        ColumnType::Boolean => {
+            let mut values = Vec::with_capacity(positions.len());
+            for position in positions.iter_mut() {
+                values.push(bytes[reader(1, position)?] != 0);
+            }
+            Arc::new(BooleanArray::from(values))
+        }
+        ColumnType::Int32 => Arc::new(fixed!(Int32Array, i32, 4)),
+        ColumnType::Date => Arc::new(fixed!(Date32Array, i32, 4)),
+        ColumnType::Int64 => Arc::new(fixed!(Int64Array, i64, 8)),
+        ColumnType::TimestampMillis => Arc::new(fixed!(TimestampMillisecondArray, i64, 8)),
+        ColumnType::Decimal128 { .. } => {
+            Arc::new(fixed!(Decimal128Array, i128, 16).with_data_type(column.column_type.to_arrow()))
+        }
+        ColumnType::Utf8 | ColumnType::Binary => {
+            let mut values: Vec<Vec<u8>> = Vec::with_capacity(positions.len());
+            for position in positions.iter_mut() {
+                values.push(read_bytes(bytes, position).ok_or_else(broken)?);
+            }
+            if column.column_type == ColumnType::Binary {
+                return Ok(Arc::new(BinaryArray::from_iter_values(values)));
+            }
+            let texts: Option<Vec<String>> =
+                values.into_iter().map(|value| String::from_utf8(value).ok()).collect();
+            Arc::new(StringArray::from_iter_values(texts.ok_or_else(broken)?))
+        }
+        ColumnType::Float32 | ColumnType::Float64 => return Err(broken()),
+    })
+}
+
+fn read_bytes(bytes: &[u8], position: &mut usize) -> Option<Vec<u8>> {
+    let mut value = Vec::new();
+    loop {
+        let byte = *bytes.get(*position)?;
+        *position += 1;
+        if byte != 0 {
+            value.push(byte);
+            continue;
+        }
+        let next = *bytes.get(*position)?;
+        *position += 1;
+        match next {
+            255 => value.push(0),
+            0 => return Some(value),
+            _ => return None,
+        }
     }
 }
 
 /// Encoded keys with their hashes: one for each row.
-#[derive(Debug, Clone, Default)]
-pub struct EncodedKeys {}
+#[derive(Debug, Clone)]
+pub struct EncodedKeys {
+    bytes: Vec<u8>,
+    /// One more than there are keys; the first is 0.
+    offsets: Vec<u32>,
+    hashes: Vec<u64>,
+}
+
+impl Default for EncodedKeys {
+    fn default() -> Self {
+        Self::with_capacity(0, 0)
+    }
+}
 
 impl EncodedKeys {
+    pub(crate) fn with_capacity(keys: usize, bytes: usize) -> Self {
+        let mut offsets = Vec::with_capacity(keys + 1);
+        offsets.push(0);
+        Self { bytes: Vec::with_capacity(bytes), offsets, hashes: Vec::with_capacity(keys) }
+    }
+
+    /// Ends the key whose bytes were appended since the last one.
+    fn finish_key(&mut self) -> Result<()> {
+        let end = u32::try_from(self.bytes.len())
+            .map_err(|_| Error::invalid("the keys of one batch take more than 4 GiB"))?;
+        let start = self.offsets[self.len()] as usize;
+        self.hashes.push(xxh3_64(&self.bytes[start..]));
+        self.offsets.push(end);
+        Ok(())
+    }
+
+    /// Appends one key whose hash is known.
+    pub(crate) fn push(&mut self, key: &[u8], hash: u64) -> Result<()> {
+        self.bytes.extend_from_slice(key);
+        let end = u32::try_from(self.bytes.len())
+            .map_err(|_| Error::invalid("the keys of one batch take more than 4 GiB"))?;
+        self.offsets.push(end);
+        self.hashes.push(hash);
+        Ok(())
+    }
+
     /// How many keys.
     pub fn len(&self) -> usize {
-        todo!()
+        self.hashes.len()
     }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        todo!()
+        self.hashes.is_empty()
     }
+
     /// The bytes of key `row`.
+    ///
+    /// # Panics
+    /// When `row` is not less than [`EncodedKeys::len`].
     pub fn key(&self, row: usize) -> &[u8] {
-        todo!()
+        &self.bytes[self.offsets[row] as usize..self.offsets[row + 1] as usize]
     }
-    /// The stable 64-bit hashes, one for each row.
+
+    /// The stable 64-bit hashes (XXH3 of the encoded key), one for each row.
     pub fn hashes(&self) -> &[u64] {
-        todo!()
+        &self.hashes
     }
+
     /// The keys of these rows, in this order.
+    ///
+    /// # Panics
+    /// When a row is not less than [`EncodedKeys::len`].
+    #[must_use]
     pub fn take(&self, rows: &[u32]) -> Self {
-        todo!()
+        let mut taken = Self::with_capacity(rows.len(), rows.len() * 16);
+        for &row in rows {
+            let row = row as usize;
+            taken.bytes.extend_from_slice(self.key(row));
+            // What is taken of a list is no longer than the list, unless rows repeat.
+            taken.offsets.push(u32::try_from(taken.bytes.len()).unwrap_or(u32::MAX));
+            taken.hashes.push(self.hashes[row]);
+        }
+        assert!(taken.bytes.len() <= u32::MAX as usize, "keys taken exceed 4 GiB");
+        taken
     }
-    /// Appends the keys of another of the same columns.
-    pub fn append(&mut self, other: &Self) {
-        todo!()
+
+    /// Appends the keys of another list.
+    ///
+    /// # Errors
+    /// `InvalidArgument` past 4 GiB of keys.
+    pub fn append(&mut self, other: &Self) -> Result<()> {
+        let base = u32::try_from(self.bytes.len())
+            .ok()
+            .filter(|base| base.checked_add(other.offsets[other.len()]).is_some())
+            .ok_or_else(|| Error::invalid("the keys of one batch take more than 4 GiB"))?;
+        self.bytes.extend_from_slice(&other.bytes);
+        self.offsets.extend(other.offsets[1..].iter().map(|offset| base + offset));
+        self.hashes.extend_from_slice(&other.hashes);
+        Ok(())
+    }
+
+    /// Bytes held in memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes.len() + self.offsets.len() * 4 + self.hashes.len() * 8
     }
 }
 
@@ -66,33 +406,91 @@ pub struct KeyBatch {
 
 impl KeyBatch {
     /// Encodes these columns; keys may repeat.
+    ///
+    /// # Errors
+    /// As [`KeyEncoder::encode`].
     pub fn new(encoder: &KeyEncoder, columns: Vec<ArrayRef>) -> Result<Self> {
-        todo!()
+        let encoded = encoder.encode(&columns)?;
+        Ok(Self { columns, encoded })
     }
 
-    /// The distinct keys among rows, in order of first appearance, and for each row the index of its key.
-    /// `columns` and `encoded` have one entry for each row.
+    /// The distinct keys among rows, in order of first appearance, and for each row the
+    /// index of its key. `columns` and `encoded` have one entry for each row.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when columns and encoded keys differ in length.
     pub fn distinct(columns: &[ArrayRef], encoded: &EncodedKeys) -> Result<(Self, Vec<u32>)> {
-        todo!()
+        if columns.iter().any(|column| column.len() != encoded.len()) {
+            return Err(Error::invalid("key columns and encoded keys differ in length"));
+        }
+        let mut seen: HashTable<u32> = HashTable::with_capacity(encoded.len());
+        let mut first_rows: Vec<u32> = Vec::new();
+        let mut row_keys = Vec::with_capacity(encoded.len());
+        for row in 0..encoded.len() {
+            let (key, hash) = (encoded.key(row), encoded.hashes[row]);
+            let entry = seen.entry(
+                hash,
+                |&index| encoded.key(first_rows[index as usize] as usize) == key,
+                |&index| encoded.hashes[first_rows[index as usize] as usize],
+            );
+            match entry {
+                hashbrown::hash_table::Entry::Occupied(entry) => row_keys.push(*entry.get()),
+                hashbrown::hash_table::Entry::Vacant(entry) => {
+                    // `encoded` holds less than 4 GiB, so rows and keys fit 32 bits.
+                    let index = u32::try_from(first_rows.len()).unwrap_or(u32::MAX);
+                    entry.insert(index);
+                    row_keys.push(index);
+                    first_rows.push(u32::try_from(row).unwrap_or(u32::MAX));
+                }
+            }
+        }
+        if first_rows.len() == encoded.len() {
+            return Ok((Self { columns: columns.to_vec(), encoded: encoded.clone() }, row_keys));
+        }
+        Ok((Self::take(columns, encoded, &first_rows)?, row_keys))
     }
 
-    /// Some of the keys, by index; an index past the end is an `InvalidArgument` error.
+    /// Some of the keys, by index.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an index past the end.
     pub fn select(&self, indices: &[u32]) -> Result<Self> {
-        todo!()
+        if let Some(&bad) = indices.iter().find(|&&index| index as usize >= self.len()) {
+            return Err(Error::invalid(format!(
+                "key index {bad} is past the last of {} keys",
+                self.len()
+            )));
+        }
+        Self::take(&self.columns, &self.encoded, indices)
+    }
+
+    fn take(columns: &[ArrayRef], encoded: &EncodedKeys, rows: &[u32]) -> Result<Self> {
+        let indices = UInt32Array::from(rows.to_vec());
+        let columns = columns
+            .iter()
+            .map(|column| {
+                arrow_select::take::take(column, &indices, None)
+                    .map_err(|error| Error::invalid(format!("cannot take keys: {error}")))
+            })
+            .collect::<Result<_>>()?;
+        Ok(Self { columns, encoded: encoded.take(rows) })
     }
 
     /// How many keys.
     pub fn len(&self) -> usize {
         self.encoded.len()
     }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.encoded.is_empty()
     }
+
     /// The typed key columns.
     pub fn columns(&self) -> &[ArrayRef] {
         &self.columns
     }
+
     /// The encoded keys.
     pub fn encoded(&self) -> &EncodedKeys {
         &self.encoded

@@ -1,23 +1,36 @@
 //! Reads state tables without the lock, while a pipeline may be running.
 
-use crate::{Column, Result};
-use arrow_array::RecordBatch;
+use crate::data_file::ScannedRows;
+use crate::file_system::FileSystem;
+use crate::metadata::{
+    SnapshotReader, TableDirectory, open_pin, read_snapshot, read_snapshot_file, snapshot_ids,
+    tagged_checkpoints,
+};
+use crate::pin::{FileHits, Pin, Want};
+use crate::schema::TableSchema;
+use crate::store::{read_schema, table_directory};
+use crate::{Column, Error, Result};
+use arrow_array::{ArrayRef, Int32Array, RecordBatch};
 use arrow_schema::SchemaRef;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Attempts to read the latest snapshot while a pipeline moves on.
+const ATTEMPTS: usize = 5;
 
 /// Which version of a table to read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
     /// The newest snapshot.
     Latest,
     /// The snapshot with this number.
     Snapshot(i64),
-    /// The snapshot of this completed checkpoint, by the tag `checkpoint-<id>`.
+    /// The snapshot of this checkpoint, by the tag `checkpoint-<id>`.
     Checkpoint(u64),
 }
 
 /// A state table in a warehouse.
-#[derive(Debug, Clone, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct TableInfo {
     /// `<pipeline>__<operator>__<state>`.
     pub name: String,
@@ -31,41 +44,184 @@ pub struct TableInfo {
     pub bytes: u64,
     /// Data files in it.
     pub files: u64,
-    /// Checkpoints that can be read with `At::Checkpoint`.
+    /// Checkpoints that can be read with [`At::Checkpoint`].
     pub checkpoints: Vec<u64>,
 }
 
-/// All state tables of a tenant in a warehouse.
+/// All state tables of a tenant in a warehouse, by name.
+///
+/// # Errors
+/// `Storage` when the warehouse cannot be read; `Corrupt` when a table is damaged.
 pub fn list_tables(warehouse: &Path, tenant: &str) -> Result<Vec<TableInfo>> {
-    todo!()
+    let files = FileSystem::new(false)?;
+    let warehouse = std::path::absolute(warehouse)
+        .map_err(|error| Error::io("resolve", warehouse, error))?;
+    let database = warehouse.join(format!("{tenant}.db"));
+    let names = files.list(&database)?;
+    names.iter().map(|name| describe(&files, table_directory(&warehouse, tenant, name))).collect()
 }
 
-/// Reads one table.
-pub struct StateReader {}
+fn describe(files: &FileSystem, table: TableDirectory) -> Result<TableInfo> {
+    let reader = StateReader::of(files.clone(), table)?;
+    let pin = match snapshot_ids(files, &reader.table)?.last() {
+        Some(_) => Some(reader.pin(&At::Latest)?),
+        None => None,
+    };
+    let mut info = TableInfo {
+        name: reader.table.name.clone(),
+        path: reader.table.root.clone(),
+        snapshot: pin.as_ref().map(|pin| pin.snapshot),
+        rows: 0,
+        bytes: 0,
+        files: 0,
+        checkpoints: tagged_checkpoints(files, &reader.table)?.into_keys().collect(),
+    };
+    for pinned in pin.iter().flat_map(Pin::files) {
+        info.rows += pinned.live_rows();
+        info.bytes += u64::try_from(pinned.file.meta.file_size).unwrap_or(0);
+        info.files += 1;
+    }
+    Ok(info)
+}
+
+/// Reads one table. It takes no lock and keeps nothing from being removed, but a snapshot
+/// stays readable for a while after it is superseded.
+#[derive(Debug)]
+pub struct StateReader {
+    files: FileSystem,
+    table: TableDirectory,
+    schema: TableSchema,
+}
 
 impl StateReader {
-    /// Opens a table for reading. `table` is the full name `<pipeline>__<operator>__<state>`.
+    /// Opens a table for reading; `table` is its full name, `<pipeline>__<operator>__<state>`.
+    ///
+    /// # Errors
+    /// `Corrupt` when there is no such table; `Incompatible` when it is no state table.
     pub fn open(warehouse: &Path, tenant: &str, table: &str) -> Result<Self> {
-        todo!()
+        let warehouse = std::path::absolute(warehouse)
+            .map_err(|error| Error::io("resolve", warehouse, error))?;
+        Self::of(FileSystem::new(false)?, table_directory(&warehouse, tenant, table))
     }
+
+    fn of(files: FileSystem, table: TableDirectory) -> Result<Self> {
+        let schema = read_schema(&files, &table)?;
+        Ok(Self { files, table, schema })
+    }
+
     /// Key columns.
     pub fn key(&self) -> &[Column] {
-        todo!()
+        self.schema.key()
     }
+
     /// Value columns.
     pub fn value(&self) -> &[Column] {
-        todo!()
+        &self.schema.value
     }
-    /// Arrow schema of the rows: `kg`, key columns, value columns.
+
+    /// Arrow schema of the rows: `kg` (key group), key columns, value columns.
     pub fn schema(&self) -> SchemaRef {
-        todo!()
+        self.schema.rows.clone()
     }
-    /// Rows of the table, at most `limit`. Ordered by bucket, file and key.
+
+    /// Rows of the table, at most `limit`, by bucket, file and key.
+    ///
+    /// # Errors
+    /// `Corrupt` when there is no such snapshot or its files are damaged.
     pub fn scan(&self, at: &At, limit: Option<usize>) -> Result<Vec<RecordBatch>> {
-        todo!()
+        let pin = self.pin(at)?;
+        let mut left = limit.unwrap_or(usize::MAX);
+        let mut batches = Vec::new();
+        for pinned in pin.files() {
+            for rows in pinned.file.content.scan(&pinned.dead)? {
+                if left == 0 {
+                    return Ok(batches);
+                }
+                let batch = self.batch(rows?)?;
+                let batch = batch.slice(0, batch.num_rows().min(left));
+                left -= batch.num_rows();
+                batches.push(batch);
+            }
+        }
+        Ok(batches)
     }
-    /// The rows with this key; `key` has one text for each key column, in order.
+
+    /// The rows with this key (none or one); `key` has one text for each key column, in order.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when a text is no value of its column; otherwise as
+    /// [`StateReader::scan`].
     pub fn get(&self, at: &At, key: &[String]) -> Result<Vec<RecordBatch>> {
-        todo!()
+        let keys = self.schema.encoder.parse(key)?;
+        let hash = keys.encoded().hashes().first().copied().unwrap_or(0);
+        let bucket = self.schema.key_groups.subtask_of(hash);
+        let pin = self.pin(at)?;
+        let hits = pin.probe(&self.schema, bucket, keys.encoded(), &[0], Want::Values)?;
+        let group = i32::try_from(self.schema.key_groups.group_of(hash)).unwrap_or(i32::MAX);
+        hits.into_iter()
+            .map(|FileHits { values, .. }| {
+                let mut columns: Vec<ArrayRef> = vec![Arc::new(Int32Array::from(vec![group]))];
+                columns.extend(keys.columns().iter().cloned());
+                for column in &values {
+                    columns.push(column.gather(&[Some(0)])?);
+                }
+                self.record_batch(columns)
+            })
+            .collect()
+    }
+
+    fn batch(&self, rows: ScannedRows) -> Result<RecordBatch> {
+        let mut columns = vec![rows.key_groups];
+        columns.extend(rows.key);
+        columns.extend(rows.value);
+        self.record_batch(columns)
+    }
+
+    fn record_batch(&self, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+        RecordBatch::try_new(self.schema(), columns)
+            .map_err(|error| Error::corrupt(format!("table {}: {error}", self.table.name)))
+    }
+
+    fn pin(&self, at: &At) -> Result<Pin> {
+        match at {
+            At::Snapshot(id) => {
+                self.open_snapshot(&read_snapshot(&self.files, &self.table, *id)?)
+            }
+            At::Checkpoint(checkpoint) => {
+                let path = self.table.tag(*checkpoint);
+                if !path.exists() {
+                    let known = tagged_checkpoints(&self.files, &self.table)?;
+                    let known: Vec<String> = known.keys().map(u64::to_string).collect();
+                    return Err(Error::invalid(format!(
+                        "table {} has no checkpoint {checkpoint}; there are: {}",
+                        self.table.name,
+                        if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+                    )));
+                }
+                self.open_snapshot(&read_snapshot_file(&self.files, &path)?)
+            }
+            At::Latest => self.latest(),
+        }
+    }
+
+    /// The newest snapshot; when it is removed while it is read, the then newest one.
+    fn latest(&self) -> Result<Pin> {
+        let mut attempt = 1;
+        loop {
+            let id = snapshot_ids(&self.files, &self.table)?.pop().ok_or_else(|| {
+                Error::invalid(format!("table {} has no snapshot yet", self.table.name))
+            })?;
+            let opened = read_snapshot(&self.files, &self.table, id)
+                .and_then(|snapshot| self.open_snapshot(&snapshot));
+            match opened {
+                Err(_) if attempt < ATTEMPTS && !self.table.snapshot(id).exists() => attempt += 1,
+                other => return other,
+            }
+        }
+    }
+
+    fn open_snapshot(&self, snapshot: &paimon::spec::Snapshot) -> Result<Pin> {
+        let content = SnapshotReader::new(&self.files, &self.table).read(snapshot)?;
+        open_pin(&self.files, &self.table, &self.schema, snapshot.id(), &content)
     }
 }

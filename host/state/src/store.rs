@@ -1,20 +1,35 @@
-//! The store of a pipeline: opens tables, flushes in the background.
+//! The store of a pipeline: its state tables and the threads behind them.
 
-use crate::{Column, Result, ValueState};
-use crossbeam_channel::Receiver;
-use std::path::PathBuf;
+use crate::committer::Committer;
+use crate::file_system::FileSystem;
+use crate::lock::Lock;
+use crate::metadata::TableDirectory;
+use crate::schema::{TableSchema, paimon_schema};
+use crate::view::SharedView;
+use crate::worker::{Command, Job, Worker, WorkerLinks};
+use crate::{Column, Error, ErrorKind, KeyGroups, Result, ValueState};
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How a store behaves.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// Fsync files and directories before a checkpoint counts as published.
+    /// Fsync files and directories before a checkpoint counts as published. Without it, state
+    /// survives the death of the process, but not that of the machine.
     pub sync: bool,
-    /// Bytes in the write buffer of one subtask of one state before it is flushed early.
+    /// Bytes in the write buffer of one subtask of one state at which it is flushed early.
     pub write_buffer_limit_bytes: usize,
-    /// How long a snapshot, and the files only it names, outlive the checkpoint they served, so that readers can finish.
+    /// Bytes of published write buffers that a subtask of a state keeps as a read cache.
+    pub read_cache_limit_bytes: usize,
+    /// How long a snapshot, and the files that only it names, outlive the moment that they were
+    /// superseded, so that readers can finish.
     pub snapshot_retained_ms: u64,
-    /// Sorted runs of a bucket that start a merge.
+    /// Sorted runs of a bucket that start a merge; at least 2.
     pub merge_trigger_runs: usize,
 }
 
@@ -23,6 +38,7 @@ impl Default for StoreOptions {
         Self {
             sync: true,
             write_buffer_limit_bytes: 64 << 20,
+            read_cache_limit_bytes: 32 << 20,
             snapshot_retained_ms: 60_000,
             merge_trigger_runs: 5,
         }
@@ -30,7 +46,7 @@ impl Default for StoreOptions {
 }
 
 /// What a state table is to look like.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateDescriptor {
     /// Name of the pipeline; first part of the table name.
     pub pipeline: String,
@@ -44,8 +60,15 @@ pub struct StateDescriptor {
     pub value: Vec<Column>,
     /// Number of subtasks, which is the number of buckets.
     pub parallelism: u32,
-    /// Number of key groups.
+    /// Number of key groups; fixed for the life of the table.
     pub key_groups: u32,
+}
+
+impl StateDescriptor {
+    /// `<pipeline>__<operator>__<state>`.
+    pub fn table_name(&self) -> String {
+        format!("{}__{}__{}", self.pipeline, self.operator, self.state)
+    }
 }
 
 /// Where a table starts from.
@@ -68,7 +91,7 @@ pub enum StateEvent {
         checkpoint: u64,
         /// The snapshot that holds exactly what the barrier saw.
         snapshot: i64,
-        /// How long the background part took.
+        /// From the last subtask's freeze to the publication.
         duration: Duration,
     },
     /// The table can't go on.
@@ -76,60 +99,245 @@ pub enum StateEvent {
         /// `<pipeline>__<operator>__<state>`.
         table: String,
         /// Why.
-        error: crate::Error,
+        error: Error,
     },
 }
 
-/// The state of one pipeline on local disk. One process at a time.
-pub struct StateStore {}
+/// The state of one pipeline on local disk: a Paimon warehouse. One process at a time.
+#[derive(Debug)]
+pub struct StateStore {
+    warehouse: PathBuf,
+    tenant: String,
+    options: StoreOptions,
+    files: FileSystem,
+    tables: Mutex<BTreeMap<String, OpenTable>>,
+    events: (Sender<StateEvent>, Receiver<StateEvent>),
+    pool: Option<(Sender<Job>, JoinHandle<()>)>,
+    cancelled: Arc<AtomicBool>,
+    _lock: Lock,
+}
+
+/// The worker of an open table.
+#[derive(Debug)]
+struct OpenTable {
+    commands: Sender<Command>,
+    worker: Option<JoinHandle<()>>,
+}
 
 impl StateStore {
-    /// Opens (creates) the warehouse directory; `tenant` names the database, `<tenant>.db`. Takes the lock.
+    /// Opens (creates) a warehouse directory; `tenant` names the database, `<tenant>.db`.
+    ///
+    /// # Errors
+    /// `Locked` when another process has it open; `InvalidArgument` for a name that cannot be a
+    /// directory; `Storage` when it cannot be created.
     pub fn open(warehouse: PathBuf, tenant: &str, options: StoreOptions) -> Result<Self> {
-        todo!()
+        check_name("tenant", tenant)?;
+        if options.merge_trigger_runs < 2 {
+            return Err(Error::invalid("merge_trigger_runs must be at least 2"));
+        }
+        let files = FileSystem::new(options.sync)?;
+        files.create_directory(&warehouse)?;
+        let warehouse = std::path::absolute(&warehouse)
+            .map_err(|error| Error::io("resolve", &warehouse, error))?;
+        let lock = Lock::take(&warehouse)?;
+        let (jobs, queue) = unbounded::<Job>();
+        let pool = spawn("howdah-merge", move || {
+            for job in queue {
+                job();
+            }
+        })?;
+        Ok(Self {
+            warehouse,
+            tenant: tenant.to_owned(),
+            options,
+            files,
+            tables: Mutex::default(),
+            events: unbounded(),
+            pool: Some((jobs, pool)),
+            cancelled: Arc::default(),
+            _lock: lock,
+        })
     }
-    /// Opens (creates) a value state.
+
+    /// Opens (creates) a value state. A table is opened once in the life of a store.
+    ///
+    /// # Errors
+    /// `Incompatible` when the table on disk has other columns, parallelism or key groups;
+    /// `Corrupt` when its files are damaged or the snapshot is gone; `Storage` when they cannot
+    /// be read or written.
     pub fn value_state(&self, descriptor: StateDescriptor, restore: Restore) -> Result<StateTable> {
-        todo!()
+        for (what, name) in [
+            ("pipeline", &descriptor.pipeline),
+            ("operator", &descriptor.operator),
+            ("state", &descriptor.state),
+        ] {
+            check_name(what, name)?;
+        }
+        let name = descriptor.table_name();
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        if tables.contains_key(&name) {
+            return Err(Error::invalid(format!("table {name} is open already")));
+        }
+        let table = table_directory(&self.warehouse, &self.tenant, &name);
+        let committer = match restore {
+            Restore::Fresh => create(&self.files, table, &descriptor)?,
+            Restore::Snapshot(snapshot) => open(&self.files, table, &descriptor, snapshot)?,
+        };
+        let schema = committer.schema.clone();
+        let subtasks = schema.key_groups.parallelism();
+        let view = Arc::new(SharedView::new(
+            committer.pin().clone(),
+            subtasks as usize,
+            self.options.read_cache_limit_bytes,
+        ));
+        let commands = unbounded();
+        let worker = Worker::new(
+            committer,
+            WorkerLinks {
+                view: view.clone(),
+                options: self.options.clone(),
+                commands: commands.clone(),
+                events: self.events.0.clone(),
+                pool: self.pool.as_ref().map(|(jobs, _)| jobs.clone()).ok_or_else(closed)?,
+                cancelled: self.cancelled.clone(),
+            },
+        );
+        let worker = spawn_worker(&name, worker, view.clone(), self.events.0.clone())?;
+        tables.insert(
+            name.clone(),
+            OpenTable { commands: commands.0.clone(), worker: Some(worker) },
+        );
+        let name: Arc<str> = name.into();
+        let handles = (0..subtasks).map(|subtask| {
+            Some(ValueState::new(
+                name.clone(),
+                subtask,
+                schema.clone(),
+                view.clone(),
+                commands.0.clone(),
+                self.options.write_buffer_limit_bytes,
+            ))
+        });
+        Ok(StateTable {
+            handles: Arc::new(Mutex::new(handles.collect())),
+            name,
+            view,
+            commands: commands.0,
+        })
     }
-    /// Reports from the background, of all tables.
+
+    /// Reports from the background, of all tables. A report goes to one receiver.
     pub fn events(&self) -> Receiver<StateEvent> {
-        todo!()
+        self.events.1.clone()
     }
-    /// Waits for background work and closes; called by drop as well (which ignores errors).
-    pub fn close(self) -> Result<()> {
-        todo!()
+
+    /// Stops the background work and closes: what is frozen is flushed first, what is only in
+    /// write buffers is dropped.
+    ///
+    /// # Errors
+    /// The first error that stopped a table and was not yet taken from [`StateStore::events`].
+    pub fn close(mut self) -> Result<()> {
+        self.stop();
+        for event in self.events.1.try_iter() {
+            if let StateEvent::Failed { error, .. } = event {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        for table in tables.values() {
+            let _ = table.commands.send(Command::Close);
+        }
+        for table in tables.values_mut() {
+            if let Some(worker) = table.worker.take() {
+                let _ = worker.join();
+            }
+        }
+        drop(tables);
+        if let Some((jobs, pool)) = self.pool.take() {
+            drop(jobs);
+            let _ = pool.join();
+        }
+    }
+}
+
+impl Drop for StateStore {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 
 /// One state: a Paimon table and the write buffers before it. Cheap to clone.
-#[derive(Clone)]
-pub struct StateTable {}
+#[derive(Debug, Clone)]
+pub struct StateTable {
+    name: Arc<str>,
+    view: Arc<SharedView>,
+    commands: Sender<Command>,
+    handles: Arc<Mutex<Vec<Option<ValueState>>>>,
+}
 
 impl StateTable {
     /// `<pipeline>__<operator>__<state>`.
     pub fn name(&self) -> &str {
-        todo!()
+        &self.name
     }
+
     /// The handle of one subtask; each can be taken once.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when there is no such subtask or its handle is taken.
     pub fn subtask(&self, subtask: u32) -> Result<ValueState> {
-        todo!()
+        let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        handles.get_mut(subtask as usize).and_then(Option::take).ok_or_else(|| {
+            Error::invalid(format!(
+                "state {} has no subtask {subtask}, or its handle was taken before",
+                self.name
+            ))
+        })
     }
-    /// A checkpoint is complete: these snapshots (one for each retained checkpoint, this one's included) must be kept;
-    /// others may go. Sets the tags `checkpoint-<id>` in the table to exactly these.
+
+    /// Says which checkpoints are to be kept, each with its snapshot, the newest included. The
+    /// tags `checkpoint-<id>` of the table become exactly these; others may expire. A checkpoint
+    /// newer than all of them is under way and stays.
+    ///
+    /// # Errors
+    /// `Closed` after the background part has stopped.
     pub fn retain(&self, checkpoints: &[(u64, i64)]) -> Result<()> {
-        todo!()
+        self.commands.send(Command::Retain(checkpoints.to_vec())).map_err(|_| closed())
     }
+
     /// What it did so far and how large it is.
     pub fn metrics(&self) -> TableMetrics {
-        todo!()
+        let counters = &self.view.counters;
+        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let pin = self.view.pin();
+        let mut metrics = TableMetrics {
+            probes_total: count(&counters.probes),
+            gets_total: count(&counters.gets),
+            keys_read_total: count(&counters.keys_read),
+            keys_written_total: count(&counters.keys_written),
+            commits_total: count(&counters.commits),
+            merges_total: count(&counters.merges),
+            waits_total: count(&counters.waits),
+            ..TableMetrics::default()
+        };
+        for pinned in pin.files() {
+            metrics.rows += pinned.live_rows();
+            metrics.bytes += u64::try_from(pinned.file.meta.file_size).unwrap_or(0);
+            metrics.files += 1;
+        }
+        metrics
     }
 }
 
 /// Counters and sizes of a state table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct TableMetrics {
-    /// Calls of `get` that had a key which no buffer knew: each is one probe of the pinned snapshot.
+    /// Calls of `get` with a key that no buffer knew: each is one probe of the pinned snapshot.
     pub probes_total: u64,
     /// Calls of `get`.
     pub gets_total: u64,
@@ -143,8 +351,164 @@ pub struct TableMetrics {
     pub bytes: u64,
     /// Data files in the latest snapshot.
     pub files: u64,
-    /// Snapshots committed.
+    /// Flushes committed.
     pub commits_total: u64,
     /// Merges published.
     pub merges_total: u64,
+    /// Times that a write waited because too many frozen buffers were on their way to disk.
+    pub waits_total: u64,
+}
+
+pub(crate) fn table_directory(warehouse: &Path, tenant: &str, name: &str) -> TableDirectory {
+    TableDirectory {
+        name: name.to_owned(),
+        root: warehouse.join(format!("{tenant}.db")).join(name),
+    }
+}
+
+fn create(
+    files: &FileSystem,
+    table: TableDirectory,
+    descriptor: &StateDescriptor,
+) -> Result<Committer> {
+    match std::fs::remove_dir_all(&table.root) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(Error::io("remove", &table.root, error));
+        }
+        _ => {}
+    }
+    let groups = KeyGroups::new(descriptor.key_groups, descriptor.parallelism)?;
+    let schema = TableSchema::new(&descriptor.key, &descriptor.value, groups, 0)?;
+    let stored = paimon::spec::TableSchema::new(0, &paimon_schema(descriptor)?);
+    let bytes = serde_json::to_vec_pretty(&stored)
+        .map_err(|error| Error::invalid(format!("table {}: {error}", table.name)))?;
+    files.create_directory(&table.schemas())?;
+    files.replace(&table.schemas().join("schema-0"), &bytes)?;
+    let committer = Committer::create(files.clone(), table, schema)?;
+    let root = &committer.table.root;
+    files.sync_directory(root)?;
+    for parent in root.ancestors().skip(1).take(2) {
+        files.sync_directory(parent)?;
+    }
+    Ok(committer)
+}
+
+fn open(
+    files: &FileSystem,
+    table: TableDirectory,
+    descriptor: &StateDescriptor,
+    snapshot: i64,
+) -> Result<Committer> {
+    let schema = read_schema(files, &table)?;
+    check_compatible(&table.name, &schema, descriptor)?;
+    Committer::restore(files.clone(), table, schema, snapshot)
+}
+
+/// The newest schema of a table.
+pub(crate) fn read_schema(files: &FileSystem, table: &TableDirectory) -> Result<TableSchema> {
+    let names = files.list(&table.schemas())?;
+    let newest = names
+        .iter()
+        .filter_map(|name| name.strip_prefix("schema-")?.parse::<u64>().ok())
+        .max()
+        .ok_or_else(|| {
+            Error::corrupt(format!(
+                "{} is no Paimon table: it has no schema file",
+                table.root.display()
+            ))
+        })?;
+    let path = table.schemas().join(format!("schema-{newest}"));
+    let stored: paimon::spec::TableSchema = serde_json::from_slice(&files.read(&path)?)
+        .map_err(|error| Error::corrupt(format!("{} is damaged: {error}", path.display())))?;
+    TableSchema::of_table(&table.name, &stored)
+}
+
+fn check_compatible(table: &str, stored: &TableSchema, wanted: &StateDescriptor) -> Result<()> {
+    let mut differences = Vec::new();
+    for (what, stored, wanted) in [
+        ("key groups", stored.key_groups.count(), wanted.key_groups),
+        ("parallelism", stored.key_groups.parallelism(), wanted.parallelism),
+    ] {
+        if stored != wanted {
+            differences.push(format!("{what}: stored {stored}, asked for {wanted}"));
+        }
+    }
+    compare_columns("key", stored.key(), &wanted.key, &mut differences);
+    compare_columns("value", &stored.value, &wanted.value, &mut differences);
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Incompatible,
+        format!(
+            "state table {table} has another shape than the operator asks for ({}); use the \
+             operator that wrote it, or start afresh",
+            differences.join("; ")
+        ),
+    ))
+}
+
+fn compare_columns(
+    what: &str,
+    stored: &[Column],
+    wanted: &[Column],
+    differences: &mut Vec<String>,
+) {
+    let describe = |column: Option<&Column>| match column {
+        Some(Column { name, column_type, nullable }) => {
+            format!("`{name}` {column_type}{}", if *nullable { ", nullable" } else { "" })
+        }
+        None => "nothing".to_owned(),
+    };
+    for at in 0..stored.len().max(wanted.len()) {
+        let (stored, wanted) = (stored.get(at), wanted.get(at));
+        if stored != wanted {
+            differences.push(format!(
+                "{what} column {at}: stored {}, asked for {}",
+                describe(stored),
+                describe(wanted)
+            ));
+        }
+    }
+}
+
+/// Names become directories: nothing but letters, digits, `_`, `-` and no more than 64 of them.
+fn check_name(what: &str, name: &str) -> Result<()> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
+        return Err(Error::invalid(format!(
+            "`{name}` cannot name a {what}: use 1 to 64 letters, digits, `_` and `-`"
+        )));
+    }
+    Ok(())
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::Closed, "the state store is closed")
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .map_err(|error| Error::with_source(ErrorKind::Storage, "cannot start a thread", error))
+}
+
+/// Runs a worker so that even a panic is reported.
+fn spawn_worker(
+    name: &str,
+    worker: Worker,
+    view: Arc<SharedView>,
+    events: Sender<StateEvent>,
+) -> Result<JoinHandle<()>> {
+    let table = name.to_owned();
+    spawn("howdah-state", move || {
+        let work = std::panic::AssertUnwindSafe(|| worker.run());
+        if std::panic::catch_unwind(work).is_err() {
+            let reason = format!("the background part of state table {table} panicked");
+            view.fail(&reason);
+            let error = Error::new(ErrorKind::Closed, reason);
+            let _ = events.send(StateEvent::Failed { table, error });
+        }
+    })
 }

@@ -1,0 +1,248 @@
+//! Columns in Arrow's layout: what crosses the boundary between operator and host.
+//!
+//! An operator rarely needs this module: `#[derive(Row)]` reads and writes columns. It is
+//! here for types that implement [`Value`](crate::Value) themselves.
+
+#[doc(inline)]
+pub use crate::bindings::howdah::operator::types::{Column, Decimal as DecimalType, ValueType};
+
+use crate::{Error, Result};
+
+/// How the values of a column lie in its `data`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// A bit a row.
+    Bits,
+    /// So many bytes a row.
+    Fixed(usize),
+    /// Any number of bytes a row, with offsets.
+    Variable,
+}
+
+impl Layout {
+    fn of(value_type: ValueType) -> Self {
+        match value_type {
+            ValueType::Boolean => Self::Bits,
+            ValueType::Int32 | ValueType::Float32 | ValueType::Date => Self::Fixed(4),
+            ValueType::Int64 | ValueType::Float64 | ValueType::TimestampMillis => Self::Fixed(8),
+            ValueType::Decimal128(_) => Self::Fixed(16),
+            ValueType::Utf8 | ValueType::Binary => Self::Variable,
+        }
+    }
+}
+
+impl Column {
+    /// Checks that the buffers have the lengths that `rows` values of the type take, that
+    /// offsets ascend inside `data`, and, unless the column is `nullable`, that every row has
+    /// its value. A column that passes is safe to read; of one that does not, the other methods
+    /// give, at worst, an error or a wrong value.
+    pub fn check(&self, value_type: ValueType, nullable: bool, rows: usize) -> Result<()> {
+        self.check_lengths(value_type, rows)?;
+        if !nullable && (0..rows).any(|row| self.is_null(row)) {
+            return Err(Error::invalid_argument("a row lacks its value, but must have one"));
+        }
+        Ok(())
+    }
+
+    /// The same as [`check`](Self::check), but any row may lack its value.
+    pub(crate) fn check_lengths(&self, value_type: ValueType, rows: usize) -> Result<()> {
+        let layout = Layout::of(value_type);
+        let data_len = match layout {
+            Layout::Bits => rows.div_ceil(8),
+            Layout::Fixed(width) => rows.saturating_mul(width),
+            Layout::Variable => self.data.len(),
+        };
+        check_len("data", &self.data, data_len, rows)?;
+        match (layout, &self.offsets) {
+            (Layout::Variable, Some(offsets)) => check_offsets(offsets, rows, self.data.len())?,
+            (Layout::Variable, None) => {
+                return Err(Error::invalid_argument("there are no offsets"));
+            }
+            (_, Some(_)) => {
+                return Err(Error::invalid_argument("offsets beside values of fixed width"));
+            }
+            (_, None) => {}
+        }
+        match &self.validity {
+            Some(validity) => check_len("validity", validity, rows.div_ceil(8), rows),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the row lacks a value.
+    #[inline]
+    pub fn is_null(&self, row: usize) -> bool {
+        self.validity.as_ref().is_some_and(|validity| !bit(validity, row))
+    }
+
+    /// The row's value in a `boolean` column.
+    #[inline]
+    pub fn boolean(&self, row: usize) -> Result<bool> {
+        match self.data.get(row / 8) {
+            Some(_) => Ok(bit(&self.data, row)),
+            None => Err(no_row(row)),
+        }
+    }
+
+    /// The little-endian bytes of the row's value in a column whose values take `N` bytes.
+    #[inline]
+    pub fn fixed<const N: usize>(&self, row: usize) -> Result<[u8; N]> {
+        match chunk(&self.data, row) {
+            Some(value) => Ok(value),
+            None => Err(no_row(row)),
+        }
+    }
+
+    /// The bytes of the row's value in a `utf8` or `binary` column.
+    #[inline]
+    pub fn bytes(&self, row: usize) -> Result<&[u8]> {
+        self.variable(row).ok_or_else(|| no_row(row))
+    }
+
+    fn variable(&self, row: usize) -> Option<&[u8]> {
+        let offsets = self.offsets.as_ref()?;
+        let start = u32::from_le_bytes(chunk(offsets, row)?) as usize;
+        let end = u32::from_le_bytes(chunk(offsets, row.checked_add(1)?)?) as usize;
+        self.data.get(start..end)
+    }
+}
+
+/// The bit of a row in a bitmap; a missing byte reads as zeros.
+#[inline]
+pub(crate) fn bit(bitmap: &[u8], row: usize) -> bool {
+    bitmap.get(row / 8).is_some_and(|byte| byte >> (row % 8) & 1 == 1)
+}
+
+/// The `index`-th `N` bytes of a packed buffer.
+#[inline]
+pub(crate) fn chunk<const N: usize>(buffer: &[u8], index: usize) -> Option<[u8; N]> {
+    buffer.get(index.checked_mul(N)?..)?.first_chunk().copied()
+}
+
+fn check_len(what: &str, buffer: &[u8], wanted: usize, rows: usize) -> Result<()> {
+    if buffer.len() == wanted {
+        return Ok(());
+    }
+    let len = buffer.len();
+    Err(Error::invalid_argument(format!("{len} bytes of {what} for {rows} rows, not {wanted}")))
+}
+
+fn check_offsets(offsets: &[u8], rows: usize, data_len: usize) -> Result<()> {
+    check_len("offsets", offsets, rows.saturating_add(1).saturating_mul(4), rows)?;
+    let mut values = offsets.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes) as usize);
+    if !values.clone().is_sorted() {
+        return Err(Error::invalid_argument("the offsets do not ascend"));
+    }
+    if values.next() != Some(0) || values.next_back().unwrap_or(0) != data_len {
+        return Err(Error::invalid_argument("the offsets do not span the data"));
+    }
+    Ok(())
+}
+
+#[cold]
+fn no_row(row: usize) -> Error {
+    Error::invalid_argument(format!("no row {row} in a column"))
+}
+
+/// Builds a [`Column`] one row after the other. Every `push` adds one row; the caller
+/// pushes only what fits the type.
+#[derive(Debug)]
+pub struct ColumnBuilder {
+    layout: Layout,
+    rows: usize,
+    data: Vec<u8>,
+    offsets: Vec<u8>,
+    /// Made when the first null comes.
+    validity: Option<Vec<u8>>,
+}
+
+impl ColumnBuilder {
+    /// An empty column with room for `capacity` rows.
+    pub fn new(value_type: ValueType, capacity: usize) -> Self {
+        let layout = Layout::of(value_type);
+        let (data, offsets) = match layout {
+            Layout::Bits => (Vec::with_capacity(capacity.div_ceil(8)), Vec::new()),
+            Layout::Fixed(width) => {
+                (Vec::with_capacity(capacity.saturating_mul(width)), Vec::new())
+            }
+            Layout::Variable => {
+                let mut offsets = Vec::with_capacity(capacity.saturating_add(1).saturating_mul(4));
+                offsets.extend_from_slice(&0_u32.to_le_bytes());
+                (Vec::new(), offsets)
+            }
+        };
+        Self { layout, rows: 0, data, offsets, validity: None }
+    }
+
+    /// Adds a value of a `boolean` column.
+    #[inline]
+    pub fn push_boolean(&mut self, value: bool) {
+        push_bit(&mut self.data, self.rows, value);
+        self.row_added(true);
+    }
+
+    /// Adds a value of a column of fixed width, as its little-endian bytes.
+    #[inline]
+    pub fn push_fixed<const N: usize>(&mut self, value: [u8; N]) {
+        self.data.extend_from_slice(&value);
+        self.row_added(true);
+    }
+
+    /// Adds a value of a `utf8` or `binary` column.
+    #[inline]
+    pub fn push_bytes(&mut self, value: &[u8]) {
+        self.data.extend_from_slice(value);
+        self.push_offset();
+        self.row_added(true);
+    }
+
+    /// Adds a row without a value.
+    pub fn push_null(&mut self) {
+        match self.layout {
+            Layout::Bits => push_bit(&mut self.data, self.rows, false),
+            Layout::Fixed(width) => self.data.resize(self.data.len().saturating_add(width), 0),
+            Layout::Variable => self.push_offset(),
+        }
+        if self.validity.is_none() {
+            let mut validity = vec![0xFF; self.rows / 8];
+            for row in self.rows / 8 * 8..self.rows {
+                push_bit(&mut validity, row, true);
+            }
+            self.validity = Some(validity);
+        }
+        self.row_added(false);
+    }
+
+    /// The column of all rows that were added.
+    pub fn finish(self) -> Column {
+        Column {
+            data: self.data,
+            offsets: (self.layout == Layout::Variable).then_some(self.offsets),
+            validity: self.validity,
+        }
+    }
+
+    /// The address space of a guest has 32 bits, so every offset fits.
+    fn push_offset(&mut self) {
+        let end = u32::try_from(self.data.len()).unwrap_or(u32::MAX);
+        self.offsets.extend_from_slice(&end.to_le_bytes());
+    }
+
+    #[inline]
+    fn row_added(&mut self, valid: bool) {
+        if let Some(validity) = &mut self.validity {
+            push_bit(validity, self.rows, valid);
+        }
+        self.rows += 1;
+    }
+}
+
+/// Adds bit number `row` to a bitmap that has `row` bits.
+#[inline]
+fn push_bit(bitmap: &mut Vec<u8>, row: usize, value: bool) {
+    if row.is_multiple_of(8) {
+        bitmap.push(u8::from(value));
+    } else if let Some(byte) = bitmap.last_mut() {
+        *byte |= u8::from(value) << (row % 8);
+    }
+}

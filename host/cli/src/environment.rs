@@ -1,0 +1,26 @@
+//! The one place where the command line asks for the time and ends the process.
+
+#![expect(clippy::disallowed_methods, reason = "this module is the seam")]
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// A point on the monotonic clock.
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// Ends the process at once, without running destructors: what a second Ctrl-C asks for.
+pub(crate) fn exit_at_once(code: i32) -> ! {
+    std::process::exit(code)
+}
+
+/// Where compiled operators are kept between runs: `$HOWDAH_CACHE_DIR`, or `howdah` in the
+/// user's cache directory. `None`: nowhere.
+pub(crate) fn cache_directory() -> Option<PathBuf> {
+    let directory =
+        |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    directory("HOWDAH_CACHE_DIR")
+        .or_else(|| Some(directory("XDG_CACHE_HOME")?.join("howdah")))
+        .or_else(|| Some(directory("HOME")?.join(".cache/howdah")))
+}

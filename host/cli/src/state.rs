@@ -1,0 +1,333 @@
+//! `howdah state`: looks at the state of a pipeline, also while it runs.
+
+use crate::failure::{Failure, Result};
+use crate::table::{self, Output};
+use anyhow::Context;
+use arrow_array::builder::{
+    Int64Builder, StringBuilder, TimestampMillisecondBuilder, UInt64Builder,
+};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::SchemaRef;
+use howdah_pipeline::{CheckpointEntry, Checkpoints, PipelineConfig};
+use howdah_state::{At, StateReader, TableInfo, list_tables};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Look at the state of a pipeline, also while it runs
+///
+/// State tables are Apache Paimon tables: other engines can read them too. These commands take no
+/// lock and stop nothing.
+#[derive(Debug, clap::Args)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:
+  howdah state ls q18.toml
+  howdah state get q18.toml last bidder=1001 auction=1000
+  howdah state scan q18.toml last --limit 5
+  howdah state checkpoints q18.toml
+  howdah state scan q18.toml last --at 41 --output csv > as-of-41.csv"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// List the state tables
+    Ls {
+        #[command(flatten)]
+        place: Place,
+        #[command(flatten)]
+        print: Print,
+    },
+    /// Show the row of a key
+    Get {
+        #[command(flatten)]
+        place: Place,
+        /// The table: its name, or just the state's if no other table has it
+        table: String,
+        /// Every key column, as `column=value`
+        #[arg(required = true, value_name = "COLUMN=VALUE")]
+        key: Vec<String>,
+        #[command(flatten)]
+        version: Version,
+        #[command(flatten)]
+        print: Print,
+    },
+    /// Show rows of a table
+    Scan {
+        #[command(flatten)]
+        place: Place,
+        /// The table: its name, or just the state's if no other table has it
+        table: String,
+        /// Show at most so many rows
+        #[arg(long, value_name = "N")]
+        limit: Option<usize>,
+        #[command(flatten)]
+        version: Version,
+        #[command(flatten)]
+        print: Print,
+    },
+    /// List the completed checkpoints, with the source position of each
+    Checkpoints {
+        #[command(flatten)]
+        place: Place,
+        #[command(flatten)]
+        print: Print,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Place {
+    /// The pipeline file, or the pipeline's state directory
+    #[arg(value_name = "PIPELINE.toml|STATE_DIR")]
+    place: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+struct Version {
+    /// As of this completed checkpoint, instead of the newest rows on disk
+    #[arg(long, value_name = "CHECKPOINT")]
+    at: Option<u64>,
+}
+
+impl Version {
+    fn at(&self) -> At {
+        self.at.map_or(At::Latest, At::Checkpoint)
+    }
+}
+
+#[derive(Debug, clap::Args)]
+struct Print {
+    /// How to print rows
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+}
+
+/// Runs `howdah state`.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    match &args.command {
+        Command::Ls { place, print } => ls(&Location::find(&place.place)?, print.output),
+        Command::Checkpoints { place, print } => {
+            checkpoints(&Location::find(&place.place)?, print.output)
+        }
+        Command::Get { place, table, key, version, print } => {
+            let reader = Location::find(&place.place)?.open(table)?;
+            let key = key_values(&reader, key)?;
+            let rows = reader.get(&version.at(), &key).map_err(anyhow::Error::from)?;
+            table::print(&reader.schema(), &rows, print.output)
+        }
+        Command::Scan { place, table, limit, version, print } => {
+            let reader = Location::find(&place.place)?.open(table)?;
+            let rows = reader.scan(&version.at(), *limit).map_err(anyhow::Error::from)?;
+            table::print(&reader.schema(), &rows, print.output)
+        }
+    }
+}
+
+/// Where the tables and checkpoints of a pipeline are.
+struct Location {
+    state_directory: PathBuf,
+    warehouse: PathBuf,
+    tenant: String,
+}
+
+impl Location {
+    /// From a pipeline file, or from a state directory.
+    fn find(place: &Path) -> Result<Self> {
+        if place.is_dir() {
+            return Self::of_directory(place);
+        }
+        let config = PipelineConfig::load(place).map_err(|error| Failure::Usage(error.into()))?;
+        Ok(Self {
+            warehouse: config.warehouse(),
+            state_directory: config.state_directory,
+            tenant: config.tenant,
+        })
+    }
+
+    /// The warehouse in a state directory has one database.
+    fn of_directory(directory: &Path) -> Result<Self> {
+        let warehouse = directory.join("warehouse");
+        let entries = std::fs::read_dir(&warehouse).map_err(|error| {
+            Failure::usage(format!(
+                "{} is no state directory of a pipeline (cannot read {}: {error}); give the one \
+                 that `state-directory` of the pipeline file names, or the pipeline file",
+                directory.display(),
+                warehouse.display()
+            ))
+        })?;
+        let tenant = entries
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .find_map(|name| Some(name.strip_suffix(".db")?.to_owned()))
+            .ok_or_else(|| Failure::usage(format!("{} has no tables yet", warehouse.display())))?;
+        Ok(Self { state_directory: directory.to_owned(), warehouse, tenant })
+    }
+
+    fn tables(&self) -> Result<Vec<TableInfo>> {
+        Ok(list_tables(&self.warehouse, &self.tenant).map_err(anyhow::Error::from)?)
+    }
+
+    /// Opens the table with this name, or the only one whose state has this name.
+    fn open(&self, name: &str) -> Result<StateReader> {
+        let tables = self.tables()?;
+        let named = find_table(tables.iter().map(|table| table.name.as_str()), name)?;
+        Ok(StateReader::open(&self.warehouse, &self.tenant, named).map_err(anyhow::Error::from)?)
+    }
+}
+
+/// The full name of a table that is given by its full name, or by the end of it.
+fn find_table<'a>(tables: impl Iterator<Item = &'a str> + Clone, name: &str) -> Result<&'a str> {
+    if let Some(table) = tables.clone().find(|table| *table == name) {
+        return Ok(table);
+    }
+    let ending = format!("__{name}");
+    let mut matching = tables.clone().filter(|table| table.ends_with(&ending));
+    match (matching.next(), matching.next()) {
+        (Some(table), None) => Ok(table),
+        (Some(first), Some(second)) => Err(Failure::usage(format!(
+            "more than one table has a state `{name}`: {first} and {second}; give the whole name"
+        ))),
+        (None, _) => {
+            let known: Vec<_> = tables.collect();
+            Err(Failure::usage(if known.is_empty() {
+                format!("there is no table `{name}`, and no other; has the pipeline run?")
+            } else {
+                format!("there is no table `{name}`; there are: {}", known.join(", "))
+            }))
+        }
+    }
+}
+
+/// The values of `column=value` arguments, in the order of the key columns.
+fn key_values(reader: &StateReader, arguments: &[String]) -> Result<Vec<String>> {
+    let columns: Vec<&str> = reader.key().iter().map(|column| column.name.as_str()).collect();
+    let wanted = || {
+        let words: Vec<_> = columns.iter().map(|name| format!("{name}=VALUE")).collect();
+        format!("the key of this table is: {}", words.join(" "))
+    };
+    let mut values = vec![None; columns.len()];
+    for argument in arguments {
+        let slot = argument.split_once('=').and_then(|(name, value)| {
+            let index = columns.iter().position(|column| *column == name)?;
+            Some((values.get_mut(index)?, value))
+        });
+        match slot {
+            Some((slot, value)) if slot.is_none() => *slot = Some(value.to_owned()),
+            Some(_) => return Err(Failure::usage(format!("`{argument}` repeats a column"))),
+            None => {
+                return Err(Failure::usage(format!(
+                    "`{argument}` names no key column; {}",
+                    wanted()
+                )));
+            }
+        }
+    }
+    values
+        .into_iter()
+        .collect::<Option<Vec<_>>>()
+        .ok_or_else(|| Failure::usage(format!("a key column is missing; {}", wanted())))
+}
+
+/// Makes a batch of named columns.
+fn batch(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
+    let nullable = columns.into_iter().map(|(name, column)| (name, column, true));
+    Ok(RecordBatch::try_from_iter_with_nullable(nullable).context("cannot list")?)
+}
+
+fn ls(location: &Location, output: Output) -> Result<()> {
+    let tables = location.tables()?;
+    let mut name = StringBuilder::new();
+    let (mut rows, mut bytes, mut files) =
+        (UInt64Builder::new(), UInt64Builder::new(), UInt64Builder::new());
+    let mut snapshot = Int64Builder::new();
+    let mut checkpoints = StringBuilder::new();
+    for table in &tables {
+        name.append_value(&table.name);
+        rows.append_value(table.rows);
+        bytes.append_value(table.bytes);
+        files.append_value(table.files);
+        snapshot.append_option(table.snapshot);
+        let ids: Vec<_> = table.checkpoints.iter().map(u64::to_string).collect();
+        checkpoints.append_value(ids.join(" "));
+    }
+    let batch = batch(vec![
+        ("table", Arc::new(name.finish())),
+        ("rows", Arc::new(rows.finish())),
+        ("bytes", Arc::new(bytes.finish())),
+        ("files", Arc::new(files.finish())),
+        ("snapshot", Arc::new(snapshot.finish())),
+        ("checkpoints", Arc::new(checkpoints.finish())),
+    ])?;
+    table::print(&SchemaRef::clone(batch.schema_ref()), &[batch], output)
+}
+
+fn checkpoints(location: &Location, output: Output) -> Result<()> {
+    let entries = Checkpoints::list(&location.state_directory).map_err(anyhow::Error::from)?;
+    let batch = checkpoint_batch(&entries)?;
+    table::print(&SchemaRef::clone(batch.schema_ref()), &[batch], output)
+}
+
+/// One row for each document; a damaged one has a problem in place of a position.
+fn checkpoint_batch(entries: &[CheckpointEntry]) -> Result<RecordBatch> {
+    let mut id = UInt64Builder::new();
+    let mut completed = TimestampMillisecondBuilder::new();
+    let (mut rows, mut offset) = (UInt64Builder::new(), UInt64Builder::new());
+    let mut watermark = TimestampMillisecondBuilder::new();
+    let mut snapshots = StringBuilder::new();
+    let mut problem = StringBuilder::new();
+    for entry in entries {
+        id.append_value(entry.id);
+        let document = entry.checkpoint.as_ref().ok();
+        completed.append_option(document.and_then(|document| i64::try_from(document.time_ms).ok()));
+        rows.append_option(document.map(|document| document.source.rows));
+        offset.append_option(document.map(|document| document.source.byte_offset));
+        watermark.append_option(document.and_then(|document| document.watermark));
+        snapshots.append_option(document.map(|document| {
+            let snapshots = document.states.iter();
+            let named: Vec<_> =
+                snapshots.map(|state| format!("{}={}", state.state, state.snapshot)).collect();
+            named.join(" ")
+        }));
+        problem.append_option(entry.checkpoint.as_ref().err().map(ToString::to_string));
+    }
+    batch(vec![
+        ("checkpoint", Arc::new(id.finish()) as ArrayRef),
+        ("completed", Arc::new(completed.finish())),
+        ("source_rows", Arc::new(rows.finish())),
+        ("source_bytes", Arc::new(offset.finish())),
+        ("watermark", Arc::new(watermark.finish())),
+        ("snapshots", Arc::new(snapshots.finish())),
+        ("problem", Arc::new(problem.finish())),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLES: [&str; 3] = ["q18__last-bid__last", "q7__top__best", "q7__other__best"];
+
+    #[test]
+    fn a_table_is_found_by_its_whole_name_and_by_the_end_of_it() {
+        let find = |name| find_table(TABLES.into_iter(), name).map_err(|error| error.message());
+        assert_eq!(find("q7__top__best"), Ok("q7__top__best"));
+        assert_eq!(find("last"), Ok("q18__last-bid__last"));
+        assert_eq!(find("other__best"), Ok("q7__other__best"));
+    }
+
+    #[test]
+    fn a_name_that_two_tables_end_with_is_refused_with_both() {
+        let message = find_table(TABLES.into_iter(), "best").unwrap_err().message();
+        assert!(message.contains("q7__top__best and q7__other__best"), "{message}");
+    }
+
+    #[test]
+    fn an_unknown_table_is_refused_with_what_there_is() {
+        let message = find_table(TABLES.into_iter(), "lost").unwrap_err().message();
+        assert!(message.contains("q18__last-bid__last"), "{message}");
+        let message = find_table(std::iter::empty(), "lost").unwrap_err().message();
+        assert!(message.contains("has the pipeline run?"), "{message}");
+    }
+}

@@ -1,0 +1,280 @@
+//! Checkpoint documents: what a pipeline goes on from.
+//!
+//! A document is one JSON object in one file, `checkpoint-<id>.json`:
+//!
+//! ```json
+//! {"howdah-checkpoint":1,"crc32":"5d1c0f2a","body":{"id":7, ...}}
+//! ```
+//!
+//! The first member is the version of the format, the second the CRC-32 of the body's bytes.
+//! The text around the body is fixed to the byte, so that no flipped bit goes unnoticed.
+
+use crate::directory;
+use crate::error::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The version of the format that is written, and the only one that is read.
+const VERSION: u32 = 1;
+/// The directory of the documents in a state directory.
+const DIRECTORY: &str = "checkpoints";
+
+/// Where the source was at the barrier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct SourcePosition {
+    /// Offset of the first byte that is not in the checkpoint. For Parquet an estimate.
+    pub byte_offset: u64,
+    /// Rows before it: all that the source read, filtered and malformed ones included, the
+    /// header not.
+    pub rows: u64,
+    /// Line breaks before it; 0 for Parquet.
+    pub lines: u64,
+}
+
+/// Where a state table was at the barrier.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct StatePosition {
+    /// The name that the operator declared.
+    pub state: String,
+    /// The name of its table, `<pipeline>__<operator>__<state>`.
+    pub table: String,
+    /// The snapshot of the table that holds exactly what the barrier saw.
+    pub snapshot: i64,
+}
+
+/// A file with the output of one subtask since the checkpoint before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct SinkFile {
+    /// Its name until the checkpoint is complete, in the staging directory.
+    pub staged: String,
+    /// Its name from then on.
+    pub name: String,
+    /// Rows in it.
+    pub rows: u64,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// What must be the same in a pipeline that goes on from a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Shape {
+    /// The name of the pipeline.
+    pub pipeline: String,
+    /// The path of the source as the pipeline file writes it.
+    pub source_path: String,
+    /// The format of the source.
+    pub source_format: String,
+    /// How many subtasks the operator has.
+    pub parallelism: u32,
+    /// How many key groups there are.
+    pub key_groups: u32,
+    /// The name of the operator.
+    pub operator: String,
+    /// The kind of the sink.
+    pub sink: String,
+    /// For each state its name and columns.
+    pub states: Vec<StateShape>,
+}
+
+/// The columns of a state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct StateShape {
+    /// The name that the operator declared.
+    pub state: String,
+    /// The version that the operator declared.
+    pub schema_version: u32,
+    /// Key columns, as `name type` or `name type nullable`.
+    pub key: Vec<String>,
+    /// Value columns, the same way.
+    pub value: Vec<String>,
+}
+
+/// A completed checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Checkpoint {
+    /// Its number; increases over the life of the pipeline.
+    pub id: u64,
+    /// When it was written, in milliseconds since the Unix epoch.
+    pub time_ms: u64,
+    /// The pipeline that it belongs to.
+    pub shape: Shape,
+    /// SHA-256 of the component that ran.
+    pub component: String,
+    /// Where the source was.
+    pub source: SourcePosition,
+    /// Whether the source was at its end and the operator's `close` was called.
+    pub closed: bool,
+    /// The watermark, in milliseconds since the Unix epoch.
+    pub watermark: Option<i64>,
+    /// One for each state of the operator.
+    pub states: Vec<StatePosition>,
+    /// The output that it makes visible.
+    pub sink: Vec<SinkFile>,
+    /// The length of the dead-letter file, if there is one.
+    pub dead_letter_bytes: Option<u64>,
+}
+
+/// A checkpoint document in a state directory.
+#[derive(Debug)]
+pub struct CheckpointEntry {
+    /// Its number, from the file name.
+    pub id: u64,
+    /// The file.
+    pub path: PathBuf,
+    /// What it says, or why it cannot be used.
+    pub checkpoint: Result<Checkpoint>,
+}
+
+/// The checkpoint documents of a pipeline.
+#[derive(Debug)]
+pub struct Checkpoints {
+    directory: PathBuf,
+    sync: bool,
+}
+
+impl Checkpoints {
+    /// All documents in a state directory, oldest first. Takes no lock: a pipeline may be
+    /// running. A directory that is not there has none.
+    pub fn list(state_directory: &Path) -> Result<Vec<CheckpointEntry>> {
+        let directory = state_directory.join(DIRECTORY);
+        let mut entries = Vec::new();
+        for name in directory::names(&directory)? {
+            let Some(id) = id_of(&name) else { continue };
+            let path = directory.join(name);
+            let checkpoint = match std::fs::read(&path) {
+                Ok(bytes) => decode(&path, id, &bytes),
+                // Removed since it was listed: newer ones are there.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(error) => Err(Error::io("read", &path, error)),
+            };
+            entries.push(CheckpointEntry { id, path, checkpoint });
+        }
+        entries.sort_unstable_by_key(|entry| entry.id);
+        Ok(entries)
+    }
+
+    /// The documents of a state directory, to add to. Whoever opens it holds the lock.
+    pub(crate) fn open(state_directory: &Path, sync: bool) -> Result<Self> {
+        let directory = state_directory.join(DIRECTORY);
+        directory::create(&directory)?;
+        for name in directory::names(&directory)? {
+            if name.ends_with(".tmp") {
+                directory::remove(&directory.join(name))?;
+            }
+        }
+        Ok(Self { directory, sync })
+    }
+
+    /// Writes a document, atomically. Returns its length.
+    pub(crate) fn write(&self, checkpoint: &Checkpoint) -> Result<u64> {
+        let bytes = encode(checkpoint)?;
+        let path = self.path(checkpoint.id);
+        let temporary = path.with_extension("tmp");
+        let failed = |error| Error::io("write", &temporary, error);
+        let mut file = File::create(&temporary).map_err(failed)?;
+        file.write_all(&bytes).map_err(failed)?;
+        if self.sync {
+            file.sync_all().map_err(failed)?;
+        }
+        std::fs::rename(&temporary, &path).map_err(|error| Error::io("write", &path, error))?;
+        self.sync()?;
+        Ok(u64::try_from(bytes.len()).unwrap_or(u64::MAX))
+    }
+
+    /// Removes documents.
+    pub(crate) fn remove(&self, ids: &[u64]) -> Result<()> {
+        for id in ids {
+            directory::remove(&self.path(*id))?;
+        }
+        if ids.is_empty() { Ok(()) } else { self.sync() }
+    }
+
+    fn sync(&self) -> Result<()> {
+        if self.sync { directory::sync(&self.directory) } else { Ok(()) }
+    }
+
+    fn path(&self, id: u64) -> PathBuf {
+        self.directory.join(format!("checkpoint-{id}.json"))
+    }
+}
+
+fn id_of(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix("checkpoint-")?.strip_suffix(".json")?;
+    let id: u64 = digits.parse().ok()?;
+    // `checkpoint-007.json` is none of ours.
+    (id.to_string() == digits).then_some(id)
+}
+
+const BEFORE_VERSION: &[u8] = b"{\"howdah-checkpoint\":";
+const BEFORE_CHECKSUM: &[u8] = b",\"crc32\":\"";
+const BEFORE_BODY: &[u8] = b"\",\"body\":";
+const AFTER_BODY: &[u8] = b"}\n";
+const CHECKSUM_DIGITS: usize = 8;
+
+fn encode(checkpoint: &Checkpoint) -> Result<Vec<u8>> {
+    let body = serde_json::to_vec(checkpoint)
+        .map_err(|error| Error::internal(format!("a checkpoint is no JSON: {error}")))?;
+    let version = VERSION.to_string();
+    let checksum = checksum(&body);
+    let parts: [&[u8]; 7] = [
+        BEFORE_VERSION,
+        version.as_bytes(),
+        BEFORE_CHECKSUM,
+        checksum.as_bytes(),
+        BEFORE_BODY,
+        &body,
+        AFTER_BODY,
+    ];
+    Ok(parts.concat())
+}
+
+fn checksum(body: &[u8]) -> String {
+    format!("{:08x}", crc32fast::hash(body))
+}
+
+fn decode(path: &Path, id: u64, bytes: &[u8]) -> Result<Checkpoint> {
+    let corrupt = |reason: &str| {
+        let message = format!("the checkpoint document {} {reason}", path.display());
+        Error::new(ErrorKind::Corrupt, message)
+    };
+    let damaged = || corrupt("is damaged");
+    let rest = bytes.strip_prefix(BEFORE_VERSION).ok_or_else(damaged)?;
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (version, rest) = rest.split_at_checked(digits).ok_or_else(damaged)?;
+    let version: Option<u64> =
+        std::str::from_utf8(version).ok().and_then(|version| version.parse().ok());
+    match version {
+        Some(version) if version == u64::from(VERSION) => {}
+        Some(version) if version > u64::from(VERSION) => {
+            return Err(corrupt(&format!(
+                "has format version {version}, newer than this howdah, which reads {VERSION}; \
+                 use a newer howdah"
+            )));
+        }
+        _ => return Err(damaged()),
+    }
+    let rest = rest.strip_prefix(BEFORE_CHECKSUM).ok_or_else(damaged)?;
+    let (stated, rest) = rest.split_at_checked(CHECKSUM_DIGITS).ok_or_else(damaged)?;
+    let rest = rest.strip_prefix(BEFORE_BODY).ok_or_else(damaged)?;
+    let body = rest.strip_suffix(AFTER_BODY).ok_or_else(damaged)?;
+    if stated != checksum(body).as_bytes() {
+        return Err(corrupt("is damaged: its checksum does not match"));
+    }
+    let checkpoint: Checkpoint = serde_json::from_slice(body)
+        .map_err(|error| corrupt(&format!("is no checkpoint: {error}")))?;
+    if checkpoint.id != id {
+        return Err(corrupt(&format!("is the one of checkpoint {}", checkpoint.id)));
+    }
+    Ok(checkpoint)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,129 @@
+use super::*;
+use proptest::prelude::*;
+
+/// A checkpoint of a pipeline with one state and one file.
+pub(crate) fn example(id: u64) -> Checkpoint {
+    Checkpoint {
+        id,
+        time_ms: 1_700_000_000_000,
+        shape: Shape {
+            pipeline: "q18".into(),
+            source_path: "events.csv".into(),
+            source_format: "csv".into(),
+            parallelism: 2,
+            key_groups: 1024,
+            operator: "last-bid".into(),
+            sink: "files".into(),
+            states: vec![StateShape {
+                state: "last".into(),
+                schema_version: 1,
+                key: vec!["bidder int64".into()],
+                value: vec!["price int64".into()],
+            }],
+        },
+        component: "ab".repeat(32),
+        source: SourcePosition { byte_offset: 1_000, rows: 10, lines: 11 },
+        closed: false,
+        watermark: Some(1_699_999_996_000),
+        states: vec![StatePosition {
+            state: "last".into(),
+            table: "q18__last-bid__last".into(),
+            snapshot: 3,
+        }],
+        sink: vec![SinkFile {
+            staged: "4-0.csv".into(),
+            name: "part-7-0.csv".into(),
+            rows: 10,
+            bytes: 100,
+        }],
+        dead_letter_bytes: None,
+    }
+}
+
+fn listed(directory: &Path) -> Vec<(u64, bool)> {
+    let entries = Checkpoints::list(directory).expect("a list");
+    entries.iter().map(|entry| (entry.id, entry.checkpoint.is_ok())).collect()
+}
+
+#[test]
+fn a_written_document_reads_back() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let checkpoints = Checkpoints::open(directory.path(), true).expect("opened");
+    checkpoints.write(&example(7)).expect("written");
+    let entries = Checkpoints::list(directory.path()).expect("a list");
+    assert_eq!(entries[0].checkpoint.as_ref().expect("whole"), &example(7));
+}
+
+#[test]
+fn documents_are_listed_by_number() {
+    let directory = tempfile::tempdir().expect("a directory");
+    assert_eq!(listed(directory.path()), []);
+    let checkpoints = Checkpoints::open(directory.path(), false).expect("opened");
+    for id in [10, 9, 11] {
+        checkpoints.write(&example(id)).expect("written");
+    }
+    std::fs::write(directory.path().join("checkpoints/notes.txt"), "mine").expect("written");
+    assert_eq!(listed(directory.path()), [(9, true), (10, true), (11, true)]);
+    checkpoints.remove(&[9, 10]).expect("removed");
+    assert_eq!(listed(directory.path()), [(11, true)]);
+}
+
+#[test]
+fn a_document_is_one_json_object() {
+    let bytes = encode(&example(7)).expect("encoded");
+    let json: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
+    assert_eq!(json["howdah-checkpoint"], 1);
+    assert_eq!(json["body"]["source"]["byte-offset"], 1_000);
+}
+
+#[test]
+fn every_flipped_bit_is_noticed() {
+    let bytes = encode(&example(7)).expect("encoded");
+    for byte in 0..bytes.len() {
+        for bit in 0..8 {
+            let mut damaged = bytes.clone();
+            damaged[byte] ^= 1 << bit;
+            let error = decode(Path::new("c.json"), 7, &damaged).expect_err("damaged");
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "byte {byte}, bit {bit}");
+        }
+    }
+}
+
+#[test]
+fn a_newer_version_is_refused_as_such() {
+    let bytes = encode(&example(7)).expect("encoded");
+    let text = String::from_utf8(bytes).expect("text").replacen(":1,", ":2,", 1);
+    let error = decode(Path::new("c.json"), 7, text.as_bytes()).expect_err("newer");
+    assert_eq!(
+        error.to_string(),
+        "the checkpoint document c.json has format version 2, newer than this howdah, which \
+         reads 1; use a newer howdah"
+    );
+}
+
+#[test]
+fn a_document_under_another_number_is_refused() {
+    let bytes = encode(&example(7)).expect("encoded");
+    assert!(decode(Path::new("c.json"), 8, &bytes).is_err());
+}
+
+#[test]
+fn what_a_crash_left_half_written_is_removed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    Checkpoints::open(directory.path(), false).expect("opened");
+    let half = directory.path().join("checkpoints/checkpoint-8.tmp");
+    std::fs::write(&half, "{\"howdah").expect("written");
+    assert_eq!(listed(directory.path()), []);
+    Checkpoints::open(directory.path(), false).expect("opened");
+    assert!(!half.exists());
+}
+
+proptest! {
+    #[test]
+    fn a_document_that_was_cut_off_is_refused(keep in 0.0..1.0_f64) {
+        let bytes = encode(&example(7)).unwrap();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 1.0")]
+        let length = (bytes.len() as f64 * keep) as usize;
+        prop_assert!(decode(Path::new("c.json"), 7, &bytes[..length]).is_err());
+    }
+}

@@ -1,0 +1,558 @@
+//! The pipeline file.
+
+mod section;
+
+use crate::error::{Error, Result};
+use howdah_runtime::Limits;
+use howdah_state::{ColumnType, KeyGroups};
+pub(crate) use section::enumerate;
+use section::{Document, Section};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use toml::Spanned;
+use toml::de::DeValue;
+
+/// A value and the line of the pipeline file that it is on, from 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located<T> {
+    /// The value.
+    pub value: T,
+    /// The line.
+    pub line: u32,
+}
+
+/// A pipeline, as its file describes it. Paths are resolved against the file's directory.
+#[derive(Debug, Clone)]
+pub struct PipelineConfig {
+    /// The pipeline file.
+    pub file: PathBuf,
+    /// Names tables and directories: letters, digits, `_` and `-`.
+    pub name: String,
+    /// How many subtasks the operator has.
+    pub parallelism: u32,
+    /// Where state, checkpoints and the lock are.
+    pub state_directory: PathBuf,
+    /// Names the database of the state tables.
+    pub tenant: String,
+    /// How many key groups there are; fixed for the life of the state.
+    pub key_groups: u32,
+    /// When and how to checkpoint.
+    pub checkpoint: CheckpointConfig,
+    /// What to read.
+    pub source: SourceConfig,
+    /// What to run.
+    pub operator: OperatorConfig,
+    /// Where to write.
+    pub sink: SinkConfig,
+}
+
+/// When and how to checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckpointConfig {
+    /// Time between barriers.
+    pub interval_ms: u64,
+    /// Completed checkpoints that are kept.
+    pub retained: usize,
+    /// Whether files and directories are synced to the disk before a checkpoint counts.
+    pub sync: bool,
+    /// How long a snapshot of a state table outlives its checkpoint, for readers.
+    pub snapshot_retained_ms: u64,
+}
+
+/// A file format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Comma-separated values with a header line.
+    Csv,
+    /// One JSON object a line.
+    Ndjson,
+    /// Apache Parquet.
+    Parquet,
+}
+
+impl Format {
+    const CHOICES: &[(&str, Self)] =
+        &[("csv", Self::Csv), ("ndjson", Self::Ndjson), ("parquet", Self::Parquet)];
+
+    /// As the pipeline file writes it; the extension of files, too.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Csv => "csv",
+            Self::Ndjson => "ndjson",
+            Self::Parquet => "parquet",
+        }
+    }
+
+    /// What the extension of a file says.
+    fn from_extension(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "csv" => Some(Self::Csv),
+            "ndjson" | "jsonl" | "json" => Some(Self::Ndjson),
+            "parquet" => Some(Self::Parquet),
+            _ => None,
+        }
+    }
+}
+
+/// What to do about a malformed row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OnError {
+    /// Stop with an error.
+    Fail,
+    /// Count it and go on.
+    Skip,
+    /// Write it to this file, with the reason, and go on.
+    DeadLetter(PathBuf),
+}
+
+/// Whether the last row of a text file must end with a line break.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FinalNewline {
+    /// Without it the file counts as cut off.
+    Required,
+    /// The last row is whole without it.
+    Optional,
+}
+
+/// What to read.
+#[derive(Debug, Clone)]
+pub struct SourceConfig {
+    /// The file.
+    pub path: Located<PathBuf>,
+    /// The path as the pipeline file writes it.
+    pub stated_path: String,
+    /// Its format.
+    pub format: Format,
+    /// The column with the event time; `None`: event times are 0 and there is no watermark.
+    pub event_time: Option<Located<String>>,
+    /// How far event times may lag behind the highest one seen.
+    pub watermark_delay_ms: u64,
+    /// What to do about a malformed row.
+    pub on_error: OnError,
+    /// Whether the last row must end with a line break.
+    pub final_newline: FinalNewline,
+    /// Keep only rows whose columns equal these: column and value.
+    pub filter: Vec<(Located<String>, FilterValue)>,
+    /// Rows read in a second at most; 0: no limit.
+    pub rate_limit_rows_per_second: u64,
+    /// Types that the file states for columns.
+    pub schema: Vec<(Located<String>, ColumnType)>,
+}
+
+/// What a column of a kept row equals.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FilterValue {
+    /// True or false.
+    Boolean(bool),
+    /// A whole number.
+    Integer(i64),
+    /// A float.
+    Float(f64),
+    /// Text; also a date, a timestamp or a decimal.
+    Text(String),
+}
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct OperatorConfig {
+    /// Its name in the pipeline: letters, digits, `_` and `-`.
+    pub name: String,
+    /// The component file.
+    pub component: Located<PathBuf>,
+    /// Source columns for the operator's key fields, by position; empty: by name.
+    pub key: Vec<Located<String>>,
+    /// Operator field and the source column that it takes.
+    pub columns: Vec<(Located<String>, Located<String>)>,
+    /// Handed to the operator; a JSON object.
+    pub config: String,
+    /// What an instance may use.
+    pub limits: Limits,
+}
+
+/// A kind of sink.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SinkType {
+    /// Files in a directory, which appear when their checkpoint is complete.
+    Files,
+    /// Standard output.
+    Stdout,
+    /// Nowhere; rows are counted.
+    Null,
+}
+
+impl SinkType {
+    const CHOICES: &[(&str, Self)] =
+        &[("files", Self::Files), ("stdout", Self::Stdout), ("null", Self::Null)];
+
+    /// As the pipeline file writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Files => "files",
+            Self::Stdout => "stdout",
+            Self::Null => "null",
+        }
+    }
+}
+
+/// Where to write.
+#[derive(Debug, Clone)]
+pub struct SinkConfig {
+    /// What kind of sink.
+    pub sink_type: SinkType,
+    /// The directory of a files sink.
+    pub path: Option<Located<PathBuf>>,
+    /// The format of files and of standard output.
+    pub format: Format,
+}
+
+/// The longest time that a setting may name: a year.
+const TIME_LIMIT_MS: u64 = 366 * 24 * 3_600_000;
+/// The most subtasks.
+const PARALLELISM_LIMIT: u64 = 256;
+/// The most bytes that a limit may allow: what 32-bit memories can hold.
+const BYTES_LIMIT: u64 = 1 << 32;
+/// The longest pipeline file.
+const FILE_LIMIT_BYTES: u64 = 1 << 20;
+
+impl PipelineConfig {
+    /// Reads and checks a pipeline file. What is wrong is named with its line.
+    pub fn load(path: &Path) -> Result<Self> {
+        let length = std::fs::metadata(path).map_err(|error| Error::io("read", path, error))?.len();
+        if length > FILE_LIMIT_BYTES {
+            return Err(Error::config(path, 1, "the file is too long for a pipeline file"));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| Error::io("read", path, error))?;
+        Self::parse(path, &text)
+    }
+
+    /// The same for a text in memory; `path` is what errors name and what paths are
+    /// relative to.
+    pub fn parse(path: &Path, text: &str) -> Result<Self> {
+        let document = Document { file: path, text };
+        let table = document.parse()?;
+        let known = [
+            "name",
+            "parallelism",
+            "state-directory",
+            "tenant",
+            "key-groups",
+            "checkpoint",
+            "source",
+            "operator",
+            "sink",
+        ];
+        let root = Section::root(document, table.get_ref(), &known)?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        let name = root.name("name", root.required_text("name")?)?.value;
+        let state_directory = match root.text("state-directory")? {
+            Some(stated) => directory.join(stated.value),
+            None => directory.join(".howdah").join(&name),
+        };
+        let tenant = match root.text("tenant")? {
+            Some(stated) => root.name("tenant", stated)?.value,
+            None => "default".to_owned(),
+        };
+        let key_groups = root.integer("key-groups", 1..=32_768)?;
+        let parallelism = root.integer("parallelism", 1..=PARALLELISM_LIMIT)?;
+        Ok(Self {
+            file: path.to_owned(),
+            name,
+            parallelism: to_u32(parallelism.unwrap_or(1)),
+            tenant,
+            key_groups: key_groups.map_or(KeyGroups::DEFAULT_COUNT, to_u32),
+            checkpoint: checkpoint(&root)?,
+            source: source(&root, directory, &state_directory)?,
+            operator: operator(&root, directory)?,
+            sink: sink(&root, directory)?,
+            state_directory,
+        })
+    }
+
+    /// The warehouse directory of the state tables, in the state directory.
+    pub fn warehouse(&self) -> PathBuf {
+        self.state_directory.join("warehouse")
+    }
+
+    /// The dead-letter file, if malformed rows go to one.
+    pub fn dead_letter_file(&self) -> Option<&Path> {
+        match &self.source.on_error {
+            OnError::DeadLetter(path) => Some(path),
+            OnError::Fail | OnError::Skip => None,
+        }
+    }
+
+    /// An error on a line of the pipeline file.
+    pub(crate) fn error(&self, line: u32, message: impl std::fmt::Display) -> Error {
+        Error::config(&self.file, line, message)
+    }
+}
+
+fn checkpoint(root: &Section<'_>) -> Result<CheckpointConfig> {
+    let known = ["interval-ms", "retained", "sync", "snapshot-retained-ms"];
+    let section = root.section("checkpoint", &known)?;
+    let retained = section.integer("retained", 1..=1_000)?.unwrap_or(3);
+    Ok(CheckpointConfig {
+        interval_ms: section.integer("interval-ms", 1..=TIME_LIMIT_MS)?.unwrap_or(500),
+        retained: usize::try_from(retained).unwrap_or(usize::MAX),
+        sync: section.boolean("sync")?.unwrap_or(true),
+        snapshot_retained_ms: section
+            .integer("snapshot-retained-ms", 0..=TIME_LIMIT_MS)?
+            .unwrap_or(60_000),
+    })
+}
+
+fn source(root: &Section<'_>, directory: &Path, state_directory: &Path) -> Result<SourceConfig> {
+    let known = [
+        "path",
+        "format",
+        "event-time",
+        "watermark-delay-ms",
+        "on-error",
+        "dead-letter",
+        "final-newline",
+        "filter",
+        "rate-limit-rows-per-second",
+        "schema",
+    ];
+    let section = root.section("source", &known)?.required()?;
+    let stated = section.required_text("path")?;
+    let path = Located { value: directory.join(&stated.value), line: stated.line };
+    let format = match section.choice("format", Format::CHOICES)? {
+        Some(format) => format,
+        None => Format::from_extension(&path.value).ok_or_else(|| {
+            section.error(
+                path.line,
+                format!(
+                    "the extension of `{}` says no format; add format = \"csv\", \"ndjson\" or \
+                     \"parquet\"",
+                    stated.value
+                ),
+            )
+        })?,
+    };
+    if !path.value.is_file() {
+        let problem = if path.value.exists() { "is no file" } else { "does not exist" };
+        return Err(section.error(path.line, format!("{} {problem}", path.value.display())));
+    }
+    let final_newline = section.choice(
+        "final-newline",
+        &[("required", FinalNewline::Required), ("optional", FinalNewline::Optional)],
+    )?;
+    Ok(SourceConfig {
+        path,
+        stated_path: stated.value,
+        format,
+        event_time: section.text("event-time")?,
+        watermark_delay_ms: section.integer("watermark-delay-ms", 0..=TIME_LIMIT_MS)?.unwrap_or(0),
+        on_error: on_error(&section, directory, state_directory)?,
+        final_newline: final_newline.unwrap_or(FinalNewline::Required),
+        filter: filter(&section.open_section("filter")?)?,
+        rate_limit_rows_per_second: section
+            .integer("rate-limit-rows-per-second", 0..=1_000_000_000)?
+            .unwrap_or(0),
+        schema: schema(&section.open_section("schema")?)?,
+    })
+}
+
+fn on_error(section: &Section<'_>, directory: &Path, state_directory: &Path) -> Result<OnError> {
+    let choices = [("fail", 0), ("skip", 1), ("dead-letter", 2)];
+    let choice = section.choice("on-error", &choices)?;
+    let file = section.text("dead-letter")?;
+    match (choice, file) {
+        (Some(2), None) => Ok(OnError::DeadLetter(state_directory.join("dead-letter.ndjson"))),
+        (Some(2) | None, Some(file)) => Ok(OnError::DeadLetter(directory.join(file.value))),
+        (Some(_), Some(file)) => {
+            Err(section
+                .error(file.line, "`dead-letter` in [source] needs on-error = \"dead-letter\""))
+        }
+        (Some(1), None) => Ok(OnError::Skip),
+        (_, None) => Ok(OnError::Fail),
+    }
+}
+
+fn filter(section: &Section<'_>) -> Result<Vec<(Located<String>, FilterValue)>> {
+    let mut filter = Vec::new();
+    for (column, value) in section.entries() {
+        let kept = match value.get_ref() {
+            DeValue::Boolean(boolean) => FilterValue::Boolean(*boolean),
+            DeValue::Integer(integer) => {
+                let parsed = i64::from_str_radix(integer.as_str(), integer.radix());
+                FilterValue::Integer(parsed.map_err(|_| {
+                    section.wrong_type(&column.value, value, "a 64-bit whole number")
+                })?)
+            }
+            DeValue::Float(float) => {
+                let parsed = float.as_str().parse();
+                FilterValue::Float(
+                    parsed.map_err(|_| section.wrong_type(&column.value, value, "a float"))?,
+                )
+            }
+            DeValue::String(text) => FilterValue::Text(text.clone().into_owned()),
+            DeValue::Datetime(datetime) => FilterValue::Text(datetime.to_string()),
+            DeValue::Array(_) | DeValue::Table(_) => {
+                return Err(section.wrong_type(&column.value, value, "one value"));
+            }
+        };
+        filter.push((column, kept));
+    }
+    Ok(filter)
+}
+
+fn schema(section: &Section<'_>) -> Result<Vec<(Located<String>, ColumnType)>> {
+    let typed = |(column, value): (Located<String>, &Spanned<DeValue<'_>>)| {
+        let text = section.text_of(&column.value, value)?;
+        let column_type = ColumnType::from_str(&text.value).map_err(|error| {
+            let close = suggestion_of_type(&text.value);
+            section
+                .error(text.line, format!("{} is {error}{close}", section.describe(&column.value)))
+        })?;
+        Ok((column, column_type))
+    };
+    section.entries().into_iter().map(typed).collect()
+}
+
+/// Names that other systems have for our types.
+fn suggestion_of_type(text: &str) -> String {
+    let known = match text.to_ascii_lowercase().as_str() {
+        "int" | "integer" => "int32",
+        "long" | "bigint" => "int64",
+        "float" | "real" => "float32",
+        "double" => "float64",
+        "string" | "text" | "varchar" => "utf8",
+        "bool" => "boolean",
+        "bytes" | "varbinary" => "binary",
+        "timestamp" | "datetime" => "timestamp-millis",
+        _ => return String::new(),
+    };
+    format!("; did you mean `{known}`?")
+}
+
+fn operator(root: &Section<'_>, directory: &Path) -> Result<OperatorConfig> {
+    let known = ["name", "component", "key", "columns", "config", "limits"];
+    let section = root.section("operator", &known)?.required()?;
+    let component = section.required_text("component")?;
+    let component = Located { value: directory.join(component.value), line: component.line };
+    if !component.value.is_file() {
+        let problem = if component.value.exists() { "is no file" } else { "does not exist" };
+        let shown = component.value.display();
+        return Err(section.error(
+            component.line,
+            format!("the component {shown} {problem}; build the operator, or mend the path"),
+        ));
+    }
+    let columns = section.open_section("columns")?;
+    let columns = columns.entries().into_iter().map(|(field, value)| {
+        let column = columns.text_of(&field.value, value)?;
+        Ok((field, column))
+    });
+    Ok(OperatorConfig {
+        name: section.name("name", section.required_text("name")?)?.value,
+        component,
+        key: section.texts("key")?,
+        columns: columns.collect::<Result<_>>()?,
+        config: json_object(&section.open_section("config")?)?,
+        limits: limits(&section)?,
+    })
+}
+
+fn limits(operator: &Section<'_>) -> Result<Limits> {
+    let known = ["memory-bytes", "call-timeout-ms", "batch-bytes", "batch-rows"];
+    let section = operator.section("limits", &known)?;
+    let default = Limits::default();
+    let to_usize = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let bytes = |key| section.integer(key, 1..=BYTES_LIMIT);
+    Ok(Limits {
+        memory_bytes: bytes("memory-bytes")?.map_or(default.memory_bytes, to_usize),
+        call_timeout_ms: section
+            .integer("call-timeout-ms", 1..=TIME_LIMIT_MS)?
+            .unwrap_or(default.call_timeout_ms),
+        batch_bytes: bytes("batch-bytes")?.map_or(default.batch_bytes, to_usize),
+        batch_rows: section
+            .integer("batch-rows", 1..=u64::from(u32::MAX))?
+            .map_or(default.batch_rows, to_usize),
+    })
+}
+
+/// A free table as a JSON object.
+fn json_object(section: &Section<'_>) -> Result<String> {
+    let mut object = serde_json::Map::new();
+    for (key, value) in section.entries() {
+        let json = json(section, &key.value, value)?;
+        object.insert(key.value, json);
+    }
+    Ok(serde_json::Value::Object(object).to_string())
+}
+
+fn json(
+    section: &Section<'_>,
+    key: &str,
+    value: &Spanned<DeValue<'_>>,
+) -> Result<serde_json::Value> {
+    use serde_json::Value;
+    Ok(match value.get_ref() {
+        DeValue::String(text) => Value::String(text.clone().into_owned()),
+        DeValue::Integer(integer) => {
+            let parsed = i64::from_str_radix(integer.as_str(), integer.radix());
+            Value::from(
+                parsed.map_err(|_| section.wrong_type(key, value, "a 64-bit whole number"))?,
+            )
+        }
+        DeValue::Float(float) => {
+            let parsed = float.as_str().parse::<f64>().ok();
+            let number = parsed.and_then(serde_json::Number::from_f64);
+            Value::Number(number.ok_or_else(|| {
+                section.wrong_type(key, value, "a finite float (JSON has no other)")
+            })?)
+        }
+        DeValue::Boolean(boolean) => Value::Bool(*boolean),
+        DeValue::Datetime(datetime) => Value::String(datetime.to_string()),
+        DeValue::Array(array) => {
+            let values = array.iter().map(|value| json(section, key, value));
+            Value::Array(values.collect::<Result<_>>()?)
+        }
+        DeValue::Table(table) => {
+            let entries = table
+                .iter()
+                .map(|(key, value)| Ok((key.to_string(), json(section, key.get_ref(), value)?)));
+            Value::Object(entries.collect::<Result<_>>()?)
+        }
+    })
+}
+
+fn sink(root: &Section<'_>, directory: &Path) -> Result<SinkConfig> {
+    let section = root.section("sink", &["type", "path", "format"])?.required()?;
+    let sink_type = section.choice("type", SinkType::CHOICES)?;
+    let sink_type = sink_type.ok_or_else(|| {
+        section.error(section.line(), "[sink] lacks `type`: \"files\", \"stdout\" or \"null\"")
+    })?;
+    let path = section.text("path")?;
+    let path = path.map(|path| Located { value: directory.join(path.value), line: path.line });
+    match (sink_type, &path) {
+        (SinkType::Files, None) => {
+            return Err(section
+                .error(section.line(), "[sink] lacks `path`, the directory that the files go to"));
+        }
+        (SinkType::Stdout | SinkType::Null, Some(path)) => {
+            return Err(section
+                .error(path.line, "`path` in [sink] is for type = \"files\" alone; remove it"));
+        }
+        _ => {}
+    }
+    let format = section.choice("format", Format::CHOICES)?;
+    let default = if sink_type == SinkType::Files { Format::Csv } else { Format::Ndjson };
+    let format = format.unwrap_or(default);
+    if sink_type == SinkType::Stdout && format == Format::Parquet {
+        return Err(section.error(
+            section.line(),
+            "standard output takes format = \"csv\" or \"ndjson\", not parquet",
+        ));
+    }
+    Ok(SinkConfig { sink_type, path, format })
+}
+
+fn to_u32(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+use super::*;
+use crate::ErrorKind;
+
+/// A directory with the files that the examples name, and the path of a pipeline file in it.
+fn directory() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("events.csv"), "a,b\n").expect("written");
+    std::fs::write(directory.path().join("last-bid.wasm"), "").expect("written");
+    let file = directory.path().join("q18.toml");
+    (directory, file)
+}
+
+const WHOLE: &str = r#"
+name = "q18"
+parallelism = 2
+state-directory = "state"
+
+[checkpoint]
+interval-ms = 250
+
+[source]
+path = "events.csv"
+event-time = "date_time"
+filter = { event_type = 2 }
+on-error = "dead-letter"
+schema = { seq = "int64" }
+
+[operator]
+name = "last-bid"
+component = "last-bid.wasm"
+key = ["bidder", "auction"]
+columns = { price = "p" }
+config = { top = 3, names = ["a", "b"], deep = { on = true } }
+limits = { memory-bytes = 1_000_000 }
+
+[sink]
+type = "files"
+path = "out"
+format = "ndjson"
+"#;
+
+/// What is wrong with the example after a change, without the directory.
+fn refused(from: &str, to: &str) -> String {
+    assert!(WHOLE.contains(from), "{from}");
+    let (directory, file) = directory();
+    let error = PipelineConfig::parse(&file, &WHOLE.replace(from, to)).expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::Config);
+    error.to_string().replace(&format!("{}/", directory.path().display()), "")
+}
+
+#[test]
+fn a_whole_file_is_read() {
+    let (directory, file) = directory();
+    let config = PipelineConfig::parse(&file, WHOLE).expect("a configuration");
+    let at = |name: &str| directory.path().join(name);
+    assert_eq!(config.state_directory, at("state"));
+    assert_eq!(config.warehouse(), at("state/warehouse"));
+    assert_eq!(config.checkpoint.interval_ms, 250);
+    assert_eq!(config.source.format, Format::Csv);
+    assert_eq!(config.source.path, Located { value: at("events.csv"), line: 10 });
+    assert_eq!(config.dead_letter_file(), Some(at("state/dead-letter.ndjson").as_path()));
+    assert_eq!(config.source.filter[0].1, FilterValue::Integer(2));
+    assert_eq!(config.operator.key[1], Located { value: "auction".into(), line: 19 });
+    assert_eq!(config.operator.config, r#"{"deep":{"on":true},"names":["a","b"],"top":3}"#);
+    assert_eq!(config.operator.limits.memory_bytes, 1_000_000);
+    assert_eq!(config.sink.format, Format::Ndjson);
+}
+
+#[test]
+fn defaults_fill_what_is_left_out() {
+    let (directory, file) = directory();
+    let text = "name = \"q\"\n[source]\npath = \"events.csv\"\n[operator]\nname = \"o\"\n\
+                component = \"last-bid.wasm\"\n[sink]\ntype = \"stdout\"\n";
+    let config = PipelineConfig::parse(&file, text).expect("a configuration");
+    assert_eq!((config.parallelism, config.key_groups), (1, 1024));
+    assert_eq!(config.state_directory, directory.path().join(".howdah/q"));
+    assert_eq!(config.tenant, "default");
+    let checkpoint = CheckpointConfig {
+        interval_ms: 500,
+        retained: 3,
+        sync: true,
+        snapshot_retained_ms: 60_000,
+    };
+    assert_eq!(config.checkpoint, checkpoint);
+    assert_eq!(config.source.on_error, OnError::Fail);
+    assert_eq!(config.operator.config, "{}");
+    assert_eq!(config.sink.format, Format::Ndjson);
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_a_suggestion() {
+    assert_eq!(
+        refused("interval-ms", "interval"),
+        "q18.toml:7: unknown key `interval` in [checkpoint]; did you mean `interval-ms`?"
+    );
+}
+
+#[test]
+fn an_unknown_key_that_is_close_to_none_is_refused_with_all_there_are() {
+    assert_eq!(
+        refused("interval-ms", "zzz"),
+        "q18.toml:7: unknown key `zzz` in [checkpoint]; [checkpoint] takes interval-ms, retained, \
+         sync and snapshot-retained-ms"
+    );
+}
+
+#[test]
+fn an_unknown_table_is_refused_with_a_suggestion() {
+    assert_eq!(
+        refused("[checkpoint]", "[checkpoints]"),
+        "q18.toml:6: unknown key `checkpoints`; did you mean `checkpoint`?"
+    );
+}
+
+#[test]
+fn a_wrong_type_is_refused_with_both_types() {
+    assert_eq!(
+        refused("interval-ms = 250", "interval-ms = \"fast\""),
+        "q18.toml:7: `interval-ms` in [checkpoint] must be a whole number, not a string"
+    );
+    assert_eq!(
+        refused("\"auction\"]", "2]"),
+        "q18.toml:19: `key` in [operator] must be a string, not a whole number"
+    );
+}
+
+#[test]
+fn a_number_out_of_range_is_refused_with_the_range() {
+    assert_eq!(
+        refused("parallelism = 2", "parallelism = 0"),
+        "q18.toml:3: `parallelism` is 0; it must be 1 to 256"
+    );
+    assert_eq!(
+        refused("interval-ms = 250", "interval-ms = -1"),
+        "q18.toml:7: `interval-ms` in [checkpoint] is -1; it must be 1 to 31622400000"
+    );
+}
+
+#[test]
+fn an_unknown_word_is_refused_with_those_there_are() {
+    assert_eq!(
+        refused("\"dead-letter\"", "\"deadletter\""),
+        "q18.toml:13: `on-error` in [source] is `deadletter`; it must be fail, skip or \
+         dead-letter; did you mean `dead-letter`?"
+    );
+    assert_eq!(
+        refused("format = \"ndjson\"", "format = \"avro\""),
+        "q18.toml:27: `format` in [sink] is `avro`; it must be csv, ndjson or parquet"
+    );
+}
+
+#[test]
+fn an_unknown_column_type_is_refused_with_ours() {
+    assert_eq!(
+        refused("seq = \"int64\"", "seq = \"bigint\""),
+        "q18.toml:14: `seq` in [source.schema] is `bigint` is no column type; there are boolean, \
+         int32, int64, float32, float64, decimal128(precision,scale), date, timestamp-millis, \
+         utf8 and binary; did you mean `int64`?"
+    );
+}
+
+#[test]
+fn a_missing_key_is_named() {
+    assert_eq!(refused("name = \"q18\"\n", ""), "q18.toml:1: the file lacks `name`");
+    assert_eq!(refused("path = \"events.csv\"\n", ""), "q18.toml:9: [source] lacks `path`");
+}
+
+#[test]
+fn a_missing_table_is_named() {
+    let sink = &WHOLE[WHOLE.find("[sink]").expect("a sink")..];
+    assert_eq!(refused(sink, ""), "q18.toml:1: there is no [sink] table");
+}
+
+#[test]
+fn a_missing_component_is_refused() {
+    assert_eq!(
+        refused("\"last-bid.wasm\"", "\"lost.wasm\""),
+        "q18.toml:18: the component lost.wasm does not exist; build the operator, or mend the path"
+    );
+}
+
+#[test]
+fn a_missing_source_file_is_refused() {
+    assert_eq!(refused("\"events.csv\"", "\"lost.csv\""), "q18.toml:10: lost.csv does not exist");
+}
+
+#[test]
+fn an_extension_without_a_format_is_refused() {
+    assert_eq!(
+        refused("\"events.csv\"", "\"events.txt\""),
+        "q18.toml:10: the extension of `events.txt` says no format; add format = \"csv\", \
+         \"ndjson\" or \"parquet\""
+    );
+}
+
+#[test]
+fn a_name_that_cannot_be_a_directory_is_refused() {
+    assert_eq!(
+        refused("name = \"q18\"", "name = \"../q18\""),
+        "q18.toml:2: `name` is `../q18`; a name has 1 to 64 letters, digits, `_` and `-`"
+    );
+}
+
+#[test]
+fn broken_toml_is_refused_with_its_line() {
+    let message = refused("parallelism = 2", "parallelism = = 2");
+    assert!(message.starts_with("q18.toml:3: "), "{message}");
+}
+
+#[test]
+fn a_dead_letter_file_needs_the_setting() {
+    assert_eq!(
+        refused("on-error = \"dead-letter\"", "on-error = \"skip\"\ndead-letter = \"x\""),
+        "q18.toml:14: `dead-letter` in [source] needs on-error = \"dead-letter\""
+    );
+}
+
+#[test]
+fn a_path_for_standard_output_is_refused() {
+    assert_eq!(
+        refused("type = \"files\"", "type = \"stdout\""),
+        "q18.toml:26: `path` in [sink] is for type = \"files\" alone; remove it"
+    );
+}

@@ -1,0 +1,442 @@
+//! A prepared pipeline, and how it is started.
+
+use crate::checkpoint::{Checkpoint, Checkpoints, Shape, StateShape};
+use crate::clock;
+use crate::config::{OnError, PipelineConfig, SinkType};
+use crate::coordinator::{Coordinator, Links, Plan, Table};
+use crate::dead_letter::DeadLetters;
+use crate::directory;
+use crate::error::{Error, ErrorKind, Result};
+use crate::exchange::Exchange;
+use crate::failure::Failure;
+use crate::handle::{Event, Handle};
+use crate::lock::Lock;
+use crate::progress::Counters;
+use crate::reader::{RateLimit, Reader};
+use crate::restore::Restore;
+use crate::sink::{Committer, Sink, Staging};
+use crate::source::{self, Source};
+use crate::subtask::Subtask;
+use crate::watermark::Watermark;
+use crossbeam_channel::{Receiver, Sender, bounded};
+use howdah_runtime::{Component, Context, Engine, InputSpec, Instance, OperatorSpec};
+use howdah_state::{Column, KeyGroups, StateDescriptor, StateStore, StoreOptions};
+use std::fmt;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Batches that wait before a subtask.
+const SUBTASK_QUEUE: usize = 8;
+/// Messages that wait before the sink, for each subtask.
+const SINK_QUEUE: usize = 4;
+/// Messages that wait before the coordinator.
+const REPORT_QUEUE: usize = 1_024;
+/// Events that wait for whoever listens.
+const EVENT_QUEUE: usize = 1_024;
+/// The file in the state directory that carries the lock.
+const LOCK: &str = "LOCK";
+/// Says that the pipeline made its dead-letter file.
+const DEAD_LETTER_MARKER: &str = "dead-letter.owned";
+
+/// Where a run begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StartFrom {
+    /// The newest completed checkpoint; the beginning, if there is none.
+    #[default]
+    Latest,
+    /// This completed checkpoint; later ones, and the output that they made visible, are
+    /// removed.
+    Checkpoint(u64),
+    /// The beginning: state, checkpoints and this pipeline's own output are removed.
+    Fresh,
+}
+
+/// How to start a pipeline.
+#[derive(Debug, Clone, Default)]
+pub struct StartOptions {
+    /// Where to begin.
+    pub from: StartFrom,
+}
+
+/// A checked pipeline that holds the lock on its state directory and is ready to start.
+pub struct Pipeline {
+    config: PipelineConfig,
+    component: Component,
+    spec: OperatorSpec,
+    /// The operator's only input.
+    input: InputSpec,
+    plan: Arc<source::Plan>,
+    lock: Lock,
+}
+
+impl fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pipeline").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl Pipeline {
+    /// Loads the component, resolves the columns and takes the lock on the state directory.
+    /// Whatever does not fit is refused here, with the line of the pipeline file.
+    pub fn prepare(config: PipelineConfig, engine: &Engine) -> Result<Self> {
+        let located = |error| Error::from(error).at(&config.file, config.operator.component.line);
+        let component = engine.load(&config.operator.component.value).map_err(located)?;
+        let described = component.describe(&config.operator.config, &config.operator.limits);
+        let spec = described.map_err(located)?;
+        let input = check_operator(&config, &spec)?;
+        let shape = source::inspect(&config.source)?;
+        let plan = Arc::new(source::Plan::resolve(&config, &input, &shape)?);
+        // What the file lacks is found by opening it.
+        source::open(&config.source, Arc::clone(&plan), None)?;
+        directory::create(&config.state_directory)?;
+        let lock = config.state_directory.join(LOCK);
+        let lock = Lock::acquire(&lock, &config.state_directory, &config.name)?;
+        Ok(Self { config, component, spec, input, plan, lock })
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &PipelineConfig {
+        &self.config
+    }
+
+    /// What the operator says it is.
+    pub fn operator(&self) -> &OperatorSpec {
+        &self.spec
+    }
+
+    /// Starts the threads.
+    ///
+    /// Fails when there is no checkpoint to start from, it is damaged, or the pipeline has
+    /// changed so that it no longer fits.
+    pub fn start(self, options: StartOptions) -> Result<Handle> {
+        let state_directory = &self.config.state_directory;
+        let restore = Restore::choose(state_directory, options.from, &self.shape())?;
+        let checkpoint = restore.checkpoint.as_ref();
+        // All that may refuse comes before all that changes something on disk.
+        let position = checkpoint.map(|checkpoint| checkpoint.source);
+        let source = source::open(&self.config.source, Arc::clone(&self.plan), position)?;
+        let committer = Committer::claim(&self.config)?;
+        if checkpoint.is_none() && options.from != StartFrom::Fresh && committer.has_parts()? {
+            return Err(self.orphaned_output());
+        }
+        let dead_letters = self.dead_letters(checkpoint, options.from)?;
+        let checkpoints = Checkpoints::open(state_directory, self.config.checkpoint.sync)?;
+        checkpoints.remove(&restore.obsolete)?;
+        committer
+            .recover(checkpoint.map(|checkpoint| (checkpoint.id, checkpoint.sink.as_slice())))?;
+        let (store, tables) = self.open_states(checkpoint)?;
+        let instances = self.instantiate(&tables, checkpoint)?;
+        self.launch(Launch {
+            restore,
+            source,
+            committer,
+            dead_letters,
+            checkpoints,
+            store,
+            tables,
+            instances,
+        })
+    }
+
+    /// What must be the same when the pipeline is run again.
+    fn shape(&self) -> Shape {
+        let describe = |column: &Column| {
+            let nullable = if column.nullable { " nullable" } else { "" };
+            format!("{} {}{nullable}", column.name, column.column_type)
+        };
+        let key: Vec<String> = self.input.key_columns().iter().map(describe).collect();
+        let state = |state: &howdah_runtime::StateSpec| StateShape {
+            state: state.name.clone(),
+            schema_version: state.schema_version,
+            key: key.clone(),
+            value: state.fields.iter().map(describe).collect(),
+        };
+        Shape {
+            pipeline: self.config.name.clone(),
+            source_path: self.config.source.stated_path.clone(),
+            source_format: self.config.source.format.name().to_owned(),
+            parallelism: self.config.parallelism,
+            key_groups: self.config.key_groups,
+            operator: self.config.operator.name.clone(),
+            sink: self.config.sink.sink_type.name().to_owned(),
+            states: self.spec.states.iter().map(state).collect(),
+        }
+    }
+
+    fn orphaned_output(&self) -> Error {
+        let path = self.config.sink.path.as_ref().map(|path| path.value.display().to_string());
+        Error::new(
+            ErrorKind::Incompatible,
+            format!(
+                "the output directory {} has output of an earlier run, but {} has no checkpoint \
+                 that it belongs to; start with --fresh to remove it",
+                path.unwrap_or_default(),
+                self.config.state_directory.display()
+            ),
+        )
+    }
+
+    fn dead_letters(
+        &self,
+        checkpoint: Option<&Checkpoint>,
+        from: StartFrom,
+    ) -> Result<Option<DeadLetters>> {
+        let OnError::DeadLetter(path) = &self.config.source.on_error else { return Ok(None) };
+        let marker = self.config.state_directory.join(DEAD_LETTER_MARKER);
+        let inside = path.starts_with(&self.config.state_directory);
+        let owned = inside || marker.exists();
+        let length = checkpoint.and_then(|checkpoint| checkpoint.dead_letter_bytes);
+        debug_assert!(length.is_none() || from != StartFrom::Fresh, "fresh has no checkpoint");
+        let letters = DeadLetters::open(path, length, owned, self.config.checkpoint.sync)?;
+        std::fs::write(&marker, "").map_err(|error| Error::io("write", &marker, error))?;
+        Ok(Some(letters))
+    }
+
+    fn open_states(&self, checkpoint: Option<&Checkpoint>) -> Result<(StateStore, Vec<Table>)> {
+        let options = StoreOptions {
+            sync: self.config.checkpoint.sync,
+            snapshot_retained_ms: self.config.checkpoint.snapshot_retained_ms,
+            ..StoreOptions::default()
+        };
+        let store = StateStore::open(self.config.warehouse(), &self.config.tenant, options)?;
+        let mut tables = Vec::with_capacity(self.spec.states.len());
+        for state in &self.spec.states {
+            let descriptor = StateDescriptor {
+                pipeline: self.config.name.clone(),
+                operator: self.config.operator.name.clone(),
+                state: state.name.clone(),
+                key: self.input.key_columns(),
+                value: state.fields.clone(),
+                parallelism: self.config.parallelism,
+                key_groups: self.config.key_groups,
+            };
+            let restore = match checkpoint {
+                None => howdah_state::Restore::Fresh,
+                Some(checkpoint) => {
+                    let mut positions = checkpoint.states.iter();
+                    let position = positions.find(|position| position.state == state.name);
+                    let position = position.ok_or_else(|| {
+                        Error::internal(format!("the checkpoint lacks the state `{}`", state.name))
+                    })?;
+                    howdah_state::Restore::Snapshot(position.snapshot)
+                }
+            };
+            let table = store.value_state(descriptor, restore)?;
+            tables.push(Table { state: state.name.clone(), table });
+        }
+        Ok((store, tables))
+    }
+
+    fn instantiate(
+        &self,
+        tables: &[Table],
+        checkpoint: Option<&Checkpoint>,
+    ) -> Result<Vec<Instance>> {
+        let instance = |subtask| {
+            let states = tables.iter().map(|table| table.table.subtask(subtask));
+            let context = Context {
+                pipeline: self.config.name.clone(),
+                operator: self.config.operator.name.clone(),
+                subtask,
+                parallelism: self.config.parallelism,
+                key_groups: self.config.key_groups,
+                config: self.config.operator.config.clone(),
+                restored_from: checkpoint.map(|checkpoint| checkpoint.id),
+            };
+            let limits = &self.config.operator.limits;
+            let states = states.collect::<Result<_, _>>()?;
+            Ok(self.component.instantiate(&self.spec, context, limits, states)?)
+        };
+        (0..self.config.parallelism).map(instance).collect()
+    }
+
+    /// Wires the threads and starts them.
+    fn launch(self, launch: Launch) -> Result<Handle> {
+        let config = &self.config;
+        let parallelism = usize::try_from(config.parallelism).unwrap_or(usize::MAX);
+        let counters = Arc::new(Counters::default());
+        let failure = Arc::new(Failure::new());
+        let (events, events_receiver) = bounded(EVENT_QUEUE);
+        let (reports, reports_receiver) = bounded(REPORT_QUEUE);
+        let (commands, commands_receiver) = bounded(2);
+        let (outcome, outcome_receiver) = bounded(1);
+        let (sink_sender, sink_receiver) = bounded(SINK_QUEUE * parallelism);
+        let (subtask_senders, subtask_receivers): (Vec<Sender<_>>, Vec<Receiver<_>>) =
+            (0..parallelism).map(|_| bounded(SUBTASK_QUEUE)).unzip();
+
+        let restored = launch.restore.checkpoint;
+        let restored_from = restored.as_ref().map(|checkpoint| checkpoint.id);
+        counters.checkpoint.set(restored_from.unwrap_or(0));
+        let watermark = restored.as_ref().and_then(|checkpoint| checkpoint.watermark);
+        let has_event_time = self.plan.has_event_time();
+        counters.set_watermark(watermark.filter(|_| has_event_time));
+        let groups = KeyGroups::new(config.key_groups, config.parallelism)?;
+        let reader = Reader {
+            source: launch.source,
+            exchange: Exchange::new(&self.input, self.plan.key().to_vec(), groups)?,
+            watermark: has_event_time
+                .then(|| Watermark::new(config.source.watermark_delay_ms, watermark)),
+            dead_letters: launch.dead_letters,
+            rate_limit: RateLimit::new(config.source.rate_limit_rows_per_second),
+            closed: restored.as_ref().is_some_and(|checkpoint| checkpoint.closed),
+            commands: commands_receiver,
+            reports: reports.clone(),
+            subtasks: subtask_senders,
+            counters: Arc::clone(&counters),
+            failure: Arc::clone(&failure),
+        };
+        let staging = Staging {
+            directory: launch.committer.staging(),
+            format: config.sink.format,
+            header: config.sink.sink_type == SinkType::Files || restored_from.is_none(),
+            sync: config.checkpoint.sync,
+            base: restored_from.unwrap_or(0),
+        };
+        let sink = Sink::new(staging, self.spec.outputs.first().cloned(), config.parallelism);
+        let links = Links {
+            commands,
+            reports: reports_receiver,
+            state_events: launch.store.events(),
+            events: events.clone(),
+            counters: Arc::clone(&counters),
+            failure: Arc::clone(&failure),
+        };
+        let plan = Plan {
+            interval: Duration::from_millis(config.checkpoint.interval_ms),
+            retained: config.checkpoint.retained,
+            parallelism,
+            shape: self.shape(),
+            component: self.component.digest().to_owned(),
+        };
+        let coordinator = Coordinator::new(
+            links,
+            plan,
+            launch.tables.clone(),
+            (launch.checkpoints, launch.committer),
+            launch.restore.retained,
+            launch.restore.next_id,
+        );
+
+        // From here on the handle's drop ends what was started.
+        let mut handle = Handle {
+            name: config.name.clone(),
+            restored_from,
+            started: clock::now(),
+            events: events_receiver,
+            reports: reports.clone(),
+            outcome: outcome_receiver,
+            threads: Vec::with_capacity(parallelism + 3),
+            counters: Arc::clone(&counters),
+            failure: Arc::clone(&failure),
+            tables: launch.tables,
+            store: Some(launch.store),
+            _lock: self.lock,
+        };
+        let _ = events.try_send(Event::Started { checkpoint: restored_from });
+        drop(events);
+        let role = |role: &str| format!("{}-{role}", config.name);
+        let failing = &failure;
+        handle.threads.push(spawn(role("coordinator"), failing, move || {
+            let (done, result) = coordinator.run();
+            // The handle takes it after the thread has ended.
+            let _ = outcome.try_send(done);
+            result
+        })?);
+        let sink_reports = reports.clone();
+        let sink_failure = Arc::clone(&failure);
+        handle.threads.push(spawn(role("sink"), failing, move || {
+            sink.run(&sink_receiver, &sink_reports, &sink_failure)
+        })?);
+        for ((number, instance), input) in (0..).zip(launch.instances).zip(subtask_receivers) {
+            let subtask = Subtask {
+                number,
+                instance,
+                key: self.plan.key().to_vec(),
+                input,
+                sink: sink_sender.clone(),
+                reports: reports.clone(),
+                counters: Arc::clone(&counters),
+                failure: Arc::clone(&failure),
+            };
+            let role = role(&format!("subtask-{number}"));
+            handle.threads.push(spawn(role, failing, move || subtask.run())?);
+        }
+        handle.threads.push(spawn(role("source"), failing, move || reader.run())?);
+        Ok(handle)
+    }
+}
+
+/// What has been opened for a run.
+struct Launch {
+    restore: Restore,
+    source: Box<dyn Source>,
+    committer: Committer,
+    dead_letters: Option<DeadLetters>,
+    checkpoints: Checkpoints,
+    store: StateStore,
+    tables: Vec<Table>,
+    instances: Vec<Instance>,
+}
+
+/// Starts a thread whose failure, or panic, ends the pipeline.
+fn spawn(
+    name: String,
+    failure: &Arc<Failure>,
+    run: impl FnOnce() -> Result<()> + Send + 'static,
+) -> Result<JoinHandle<()>> {
+    let guard = Guard { name: name.clone(), failure: Arc::clone(failure) };
+    clock::spawn(name, move || {
+        if let Err(error) = run() {
+            guard.failure.raise(error);
+        }
+    })
+}
+
+/// Raises a failure when its thread panics.
+struct Guard {
+    name: String,
+    failure: Arc<Failure>,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.failure.raise(Error::internal(format!("the thread {} panicked", self.name)));
+        }
+    }
+}
+
+/// One input and at most one output are what a pipeline can connect so far.
+fn check_operator(config: &PipelineConfig, spec: &OperatorSpec) -> Result<InputSpec> {
+    let line = config.operator.component.line;
+    let refuse = |message: String| {
+        let name = &config.operator.name;
+        Err(config.error(line, format!("the operator `{name}` {message}")))
+    };
+    let [input] = spec.inputs.as_slice() else {
+        return refuse(format!(
+            "has {} inputs; a pipeline has one source, so it takes an operator with one input",
+            spec.inputs.len()
+        ));
+    };
+    if input.key.is_empty() {
+        return refuse("has no key fields; its rows cannot be spread over subtasks".to_owned());
+    }
+    if let [_, _, ..] = spec.outputs.as_slice() {
+        return refuse(format!(
+            "has {} outputs; a pipeline has one sink, so it takes an operator with at most one",
+            spec.outputs.len()
+        ));
+    }
+    for output in &spec.outputs {
+        let taken = output.fields.iter().any(|field| field.name == crate::sink::OP_COLUMN);
+        if output.changelog && taken {
+            return refuse(format!(
+                "has an output field `{}`, the name of the column for row kinds; rename it",
+                crate::sink::OP_COLUMN
+            ));
+        }
+    }
+    Ok(input.clone())
+}

@@ -1,0 +1,207 @@
+//! The thread that reads the source: batches to the subtasks, barriers where it is told.
+
+use crate::clock;
+use crate::coordinator::{Command, Report, SourceState};
+use crate::dead_letter::DeadLetters;
+use crate::error::Result;
+use crate::exchange::{Exchange, Message};
+use crate::failure::Failure;
+use crate::progress::Counters;
+use crate::source::{Rejected, Source};
+use crate::watermark::Watermark;
+use crossbeam_channel::{Receiver, Sender};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Rows of a batch.
+const BATCH_ROWS: usize = 8_192;
+
+/// A source, the exchange behind it, and their channels.
+pub(crate) struct Reader {
+    pub(crate) source: Box<dyn Source>,
+    pub(crate) exchange: Exchange,
+    /// `None`: rows have no event times.
+    pub(crate) watermark: Option<Watermark>,
+    /// Where malformed rows go that are not just counted.
+    pub(crate) dead_letters: Option<DeadLetters>,
+    /// Rows a second at most.
+    pub(crate) rate_limit: Option<RateLimit>,
+    /// Whether the operator was closed at the checkpoint that the run goes on from.
+    pub(crate) closed: bool,
+    pub(crate) commands: Receiver<Command>,
+    pub(crate) reports: Sender<Report>,
+    /// One for each subtask.
+    pub(crate) subtasks: Vec<Sender<Message>>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) failure: Arc<Failure>,
+}
+
+/// Whether there is more to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    Continue,
+    End,
+}
+
+impl Reader {
+    /// Reads until the last barrier, a failure, or the end of those it talks to.
+    pub(crate) fn run(mut self) -> Result<()> {
+        self.counters.bytes_total.set(self.source.length_bytes());
+        self.counters.bytes_read.set(self.source.position().byte_offset);
+        if self.read()? == Flow::End || self.close() == Flow::End {
+            return Ok(());
+        }
+        // Nothing is left but to wait for the last barrier.
+        while let Ok(command) = self.commands.recv() {
+            if self.obey(command)? == Flow::End {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads to the end of the input.
+    fn read(&mut self) -> Result<Flow> {
+        let rows_limit = self.rate_limit.as_ref().map_or(BATCH_ROWS, RateLimit::batch_rows);
+        loop {
+            if self.failure.is_raised() || self.obey_all()? == Flow::End {
+                return Ok(Flow::End);
+            }
+            let before = self.source.position().rows;
+            let Some(batch) = self.source.next_batch(rows_limit)? else {
+                return Ok(Flow::Continue);
+            };
+            let read = self.source.position().rows.saturating_sub(before);
+            self.closed = false;
+            self.set_aside(&batch.rejected)?;
+            let watermark = self.watermark().unwrap_or(i64::MIN);
+            let split = self.exchange.split(&batch.rows, &batch.event_times, watermark)?;
+            if let Some(watermark) = &mut self.watermark {
+                watermark.observe(&batch.event_times);
+            }
+            self.count(read, batch.filtered);
+            for (subtask, rows) in self.subtasks.iter().zip(split) {
+                let Some(rows) = rows else { continue };
+                // A subtask ends early only when the pipeline fails.
+                if subtask.send(Message::Rows(rows)).is_err() {
+                    return Ok(Flow::End);
+                }
+            }
+            if let Some(limit) = &mut self.rate_limit {
+                limit.spend(read);
+            }
+        }
+    }
+
+    /// Obeys the commands that are there; with a rate limit, those that come until it is time
+    /// to read on.
+    fn obey_all(&mut self) -> Result<Flow> {
+        loop {
+            let wait = self.rate_limit.as_ref().and_then(RateLimit::wait);
+            let command = match wait {
+                Some(wait) => match self.commands.recv_timeout(wait) {
+                    Ok(command) => command,
+                    Err(error) if error.is_timeout() => return Ok(Flow::Continue),
+                    Err(_) => return Ok(Flow::End),
+                },
+                None => match self.commands.try_recv() {
+                    Ok(command) => command,
+                    Err(error) if error.is_empty() => return Ok(Flow::Continue),
+                    Err(_) => return Ok(Flow::End),
+                },
+            };
+            if self.obey(command)? == Flow::End {
+                return Ok(Flow::End);
+            }
+        }
+    }
+
+    fn obey(&mut self, command: Command) -> Result<Flow> {
+        let Command::Barrier { checkpoint, last } = command;
+        let state = SourceState {
+            position: self.source.position(),
+            watermark: self.watermark(),
+            closed: self.closed,
+            dead_letter_bytes: self.dead_letters.as_mut().map(DeadLetters::seal).transpose()?,
+        };
+        for subtask in &self.subtasks {
+            if subtask.send(Message::Barrier { checkpoint, last }).is_err() {
+                return Ok(Flow::End);
+            }
+        }
+        let reported = self.reports.send(Report::Source { checkpoint, state });
+        Ok(if last || reported.is_err() { Flow::End } else { Flow::Continue })
+    }
+
+    /// The input is at its end. The operator hears of it once, however often the pipeline is
+    /// run again without new rows.
+    fn close(&mut self) -> Flow {
+        if !self.closed {
+            self.closed = true;
+            for subtask in &self.subtasks {
+                if subtask.send(Message::End).is_err() {
+                    return Flow::End;
+                }
+            }
+        }
+        if self.reports.send(Report::SourceEnded).is_err() { Flow::End } else { Flow::Continue }
+    }
+
+    fn watermark(&self) -> Option<i64> {
+        self.watermark.as_ref().and_then(Watermark::value)
+    }
+
+    fn set_aside(&mut self, rejected: &[Rejected]) -> Result<()> {
+        match &mut self.dead_letters {
+            _ if rejected.is_empty() => {}
+            Some(letters) => {
+                letters.append(rejected)?;
+                self.counters.rows_dead_lettered.add(rejected.len());
+            }
+            None => self.counters.rows_skipped.add(rejected.len()),
+        }
+        Ok(())
+    }
+
+    fn count(&self, read: u64, filtered: u64) {
+        let to_usize = |number| usize::try_from(number).unwrap_or(usize::MAX);
+        self.counters.rows_read.add(to_usize(read));
+        self.counters.rows_filtered.add(to_usize(filtered));
+        self.counters.bytes_read.set(self.source.position().byte_offset);
+        self.counters.set_watermark(self.watermark());
+    }
+}
+
+/// Spreads rows over time.
+#[derive(Debug)]
+pub(crate) struct RateLimit {
+    rows_per_second: u64,
+    /// From when on the next rows may be read.
+    ready: Instant,
+}
+
+/// Batches that a rate limit makes of a second.
+const BATCHES_PER_SECOND: u64 = 20;
+
+impl RateLimit {
+    /// At most this many rows a second; 0: no limit.
+    pub(crate) fn new(rows_per_second: u64) -> Option<Self> {
+        (rows_per_second > 0).then(|| Self { rows_per_second, ready: clock::now() })
+    }
+
+    fn batch_rows(&self) -> usize {
+        let rows = self.rows_per_second.div_ceil(BATCHES_PER_SECOND);
+        usize::try_from(rows).unwrap_or(BATCH_ROWS).min(BATCH_ROWS)
+    }
+
+    fn wait(&self) -> Option<Duration> {
+        let wait = self.ready.saturating_duration_since(clock::now());
+        (!wait.is_zero()).then_some(wait)
+    }
+
+    fn spend(&mut self, rows: u64) {
+        let nanos = u128::from(rows) * 1_000_000_000 / u128::from(self.rows_per_second);
+        let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
+        self.ready = self.ready.max(clock::now()) + Duration::from_nanos(nanos);
+    }
+}

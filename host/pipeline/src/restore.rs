@@ -1,0 +1,231 @@
+//! Chooses the checkpoint that a run goes on from.
+
+use crate::checkpoint::{Checkpoint, CheckpointEntry, Checkpoints, Shape, StateShape};
+use crate::config::enumerate;
+use crate::coordinator::Retained;
+use crate::error::{Error, ErrorKind, Result};
+use crate::pipeline::StartFrom;
+use std::path::Path;
+
+/// Where a run begins.
+#[derive(Debug)]
+pub(crate) struct Restore {
+    /// The checkpoint; `None`: the beginning.
+    pub(crate) checkpoint: Option<Checkpoint>,
+    /// The checkpoints that stay, oldest first, this one included.
+    pub(crate) retained: Vec<Retained>,
+    /// Documents that are to be removed before anything else is.
+    pub(crate) obsolete: Vec<u64>,
+    /// The number of the first new checkpoint.
+    pub(crate) next_id: u64,
+}
+
+impl Restore {
+    /// Looks at the documents of a state directory. Changes nothing.
+    pub(crate) fn choose(state_directory: &Path, from: StartFrom, shape: &Shape) -> Result<Self> {
+        let entries = Checkpoints::list(state_directory)?;
+        let last_id = entries.last().map_or(0, |entry| entry.id);
+        let chosen = match from {
+            StartFrom::Fresh => None,
+            StartFrom::Latest => entries.len().checked_sub(1),
+            StartFrom::Checkpoint(id) => Some(position(&entries, id)?),
+        };
+        let Some(chosen) = chosen else {
+            return Ok(Self {
+                checkpoint: None,
+                retained: Vec::new(),
+                obsolete: entries.iter().map(|entry| entry.id).collect(),
+                next_id: 1,
+            });
+        };
+        let mut kept = entries;
+        let later = kept.split_off(chosen + 1);
+        let Some(entry) = kept.pop() else {
+            return Err(Error::internal("the chosen checkpoint is gone"));
+        };
+        let checkpoint = entry.checkpoint.map_err(|error| offer(error, &kept))?;
+        compare(&checkpoint.shape, shape)?;
+        // One that is damaged can serve nobody, and nothing shall hold on to its state.
+        let (whole, damaged): (Vec<_>, Vec<_>) =
+            kept.into_iter().partition(|entry| entry.checkpoint.is_ok());
+        let earlier = whole.into_iter().filter_map(|entry| entry.checkpoint.ok());
+        let mut retained: Vec<Retained> =
+            earlier.map(|checkpoint| (checkpoint.id, checkpoint.states)).collect();
+        retained.push((checkpoint.id, checkpoint.states.clone()));
+        let obsolete = damaged.iter().chain(&later).map(|entry| entry.id).collect();
+        Ok(Self { checkpoint: Some(checkpoint), retained, obsolete, next_id: last_id + 1 })
+    }
+}
+
+fn position(entries: &[CheckpointEntry], id: u64) -> Result<usize> {
+    entries.iter().position(|entry| entry.id == id).ok_or_else(|| {
+        let ids: Vec<String> = entries.iter().map(|entry| entry.id.to_string()).collect();
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let known = match ids.as_slice() {
+            [] => "there is none".to_owned(),
+            ids => format!("there are {}", enumerate(ids, "and")),
+        };
+        Error::new(ErrorKind::Config, format!("there is no checkpoint {id}; {known}"))
+    })
+}
+
+/// Says what else there is to start from.
+fn offer(error: Error, earlier: &[CheckpointEntry]) -> Error {
+    match earlier.iter().rev().find(|entry| entry.checkpoint.is_ok()) {
+        Some(entry) => error.with_hint(format!(
+            "start from the one before with --checkpoint {}, or from the beginning with --fresh",
+            entry.id
+        )),
+        None => error.with_hint("there is no earlier one; start from the beginning with --fresh"),
+    }
+}
+
+/// Refuses a pipeline that differs from the checkpoint's, and says in what.
+fn compare(stored: &Shape, wanted: &Shape) -> Result<()> {
+    let mut differences = Vec::new();
+    let mut differ = |what: &str, stored: &str, wanted: &str| {
+        if stored != wanted {
+            differences.push(format!("{what} was {stored} and is {wanted}"));
+        }
+    };
+    let number = |number: u32| number.to_string();
+    differ("the pipeline's name", &stored.pipeline, &wanted.pipeline);
+    differ("the source's path", &stored.source_path, &wanted.source_path);
+    differ("the source's format", &stored.source_format, &wanted.source_format);
+    differ("the parallelism", &number(stored.parallelism), &number(wanted.parallelism));
+    differ("the number of key groups", &number(stored.key_groups), &number(wanted.key_groups));
+    differ("the operator's name", &stored.operator, &wanted.operator);
+    differ("the sink's type", &stored.sink, &wanted.sink);
+    for state in &stored.states {
+        let what = format!("state `{}`", state.state);
+        match wanted.states.iter().find(|other| other.state == state.state) {
+            Some(other) => differ(&what, &columns(state), &columns(other)),
+            None => differ(&what, &columns(state), "gone"),
+        }
+    }
+    for state in &wanted.states {
+        if !stored.states.iter().any(|other| other.state == state.state) {
+            differ(&format!("state `{}`", state.state), "not there", &columns(state));
+        }
+    }
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Incompatible,
+        format!(
+            "the pipeline has changed since its last checkpoint: {}; undo the change, or start \
+             from the beginning with --fresh",
+            differences.join(", ")
+        ),
+    ))
+}
+
+fn columns(state: &StateShape) -> String {
+    format!(
+        "(key: {}; value: {}; version {})",
+        state.key.join(", "),
+        state.value.join(", "),
+        state.schema_version
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkpoint::tests::example;
+
+    fn directory(ids: &[u64]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().expect("a directory");
+        let checkpoints = Checkpoints::open(directory.path(), false).expect("opened");
+        for id in ids {
+            checkpoints.write(&example(*id)).expect("written");
+        }
+        directory
+    }
+
+    fn damage(directory: &tempfile::TempDir, id: u64) {
+        let path = directory.path().join(format!("checkpoints/checkpoint-{id}.json"));
+        let mut bytes = std::fs::read(&path).expect("a document");
+        bytes[100] ^= 1;
+        std::fs::write(&path, bytes).expect("written");
+    }
+
+    fn choose(directory: &tempfile::TempDir, from: StartFrom) -> Result<Restore> {
+        Restore::choose(directory.path(), from, &example(1).shape)
+    }
+
+    #[test]
+    fn without_a_checkpoint_a_run_begins_at_the_beginning() {
+        let restore = choose(&directory(&[]), StartFrom::Latest).expect("chosen");
+        assert!(restore.checkpoint.is_none());
+        assert_eq!(restore.next_id, 1);
+    }
+
+    #[test]
+    fn the_newest_checkpoint_is_chosen() {
+        let restore = choose(&directory(&[5, 6, 7]), StartFrom::Latest).expect("chosen");
+        assert_eq!(restore.checkpoint.expect("one").id, 7);
+        let retained: Vec<u64> = restore.retained.iter().map(|(id, _)| *id).collect();
+        assert_eq!((retained, restore.obsolete, restore.next_id), (vec![5, 6, 7], vec![], 8));
+    }
+
+    #[test]
+    fn an_earlier_checkpoint_makes_later_ones_obsolete_and_numbers_go_on() {
+        let restore = choose(&directory(&[5, 6, 7]), StartFrom::Checkpoint(5)).expect("chosen");
+        assert_eq!(restore.checkpoint.expect("one").id, 5);
+        assert_eq!((restore.obsolete, restore.next_id), (vec![6, 7], 8));
+    }
+
+    #[test]
+    fn a_damaged_newest_checkpoint_is_refused_and_the_one_before_offered() {
+        let directory = directory(&[5, 6, 7]);
+        damage(&directory, 7);
+        let error = choose(&directory, StartFrom::Latest).expect_err("damaged");
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        let path = directory.path().join("checkpoints/checkpoint-7.json");
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "the checkpoint document {} is damaged: its checksum does not match; start from \
+                 the one before with --checkpoint 6, or from the beginning with --fresh",
+                path.display()
+            )
+        );
+        let restore = choose(&directory, StartFrom::Checkpoint(6)).expect("chosen");
+        assert_eq!(restore.obsolete, [7]);
+    }
+
+    #[test]
+    fn a_fresh_start_needs_no_readable_document() {
+        let directory = directory(&[7]);
+        damage(&directory, 7);
+        let restore = choose(&directory, StartFrom::Fresh).expect("chosen");
+        assert!(restore.checkpoint.is_none());
+        assert_eq!(restore.obsolete, [7]);
+    }
+
+    #[test]
+    fn an_unknown_checkpoint_is_refused_with_those_there_are() {
+        let error = choose(&directory(&[5, 7]), StartFrom::Checkpoint(6)).expect_err("unknown");
+        assert_eq!(error.to_string(), "there is no checkpoint 6; there are 5 and 7");
+    }
+
+    #[test]
+    fn a_changed_pipeline_is_refused_with_what_differs() {
+        let directory = directory(&[1]);
+        let mut shape = example(1).shape;
+        shape.parallelism = 3;
+        shape.states[0].value = vec!["price utf8".into()];
+        let error =
+            Restore::choose(directory.path(), StartFrom::Latest, &shape).expect_err("incompatible");
+        assert_eq!(error.kind(), ErrorKind::Incompatible);
+        assert_eq!(
+            error.to_string(),
+            "the pipeline has changed since its last checkpoint: the parallelism was 2 and is 3, \
+             state `last` was (key: bidder int64; value: price int64; version 1) and is (key: \
+             bidder int64; value: price utf8; version 1); undo the change, or start from the \
+             beginning with --fresh"
+        );
+    }
+}

@@ -1,0 +1,182 @@
+//! One JSON object a line.
+
+mod object;
+
+use super::chunk::{ChunkReader, RECORD_LIMIT_BYTES, resume};
+use super::infer::{Guess, SAMPLE_ROWS};
+use super::plan::{FileColumn, FileShape, Plan};
+use super::reject::Rejects;
+use super::rows::Rows;
+use super::{Source, SourceBatch};
+use crate::checkpoint::SourcePosition;
+use crate::config::{FinalNewline, SourceConfig};
+use crate::error::{Error, Result};
+use object::Object;
+use std::sync::Arc;
+
+/// The objects of a sample say what the columns are called and what they seem to be.
+pub(super) fn inspect(config: &SourceConfig) -> Result<FileShape> {
+    let path = &config.path.value;
+    let mut reader = ChunkReader::open(path, 0)?;
+    let mut columns: Vec<(String, Guess)> = Vec::new();
+    let mut lines = 0;
+    while lines < SAMPLE_ROWS {
+        let (line, length) = match next_line(&mut reader)? {
+            Line::Whole { text, length, .. } => (text, length),
+            Line::End | Line::TooLong => break,
+        };
+        lines += 1;
+        // What is malformed is dealt with when it is read.
+        object::for_each(line, |name, value| {
+            let found = columns.iter().position(|(known, _)| known == name);
+            let index = found.unwrap_or_else(|| {
+                columns.push((name.to_owned(), Guess::new()));
+                columns.len() - 1
+            });
+            if let Some((_, guess)) = columns.get_mut(index) {
+                guess.observe(value);
+            }
+        });
+        reader.consume(length);
+    }
+    if lines == 0 {
+        return Err(Error::input(format!(
+            "{}:1: the file is empty; an NDJSON file has one JSON object a line",
+            path.display()
+        )));
+    }
+    let column =
+        |(name, guess): (String, Guess)| FileColumn { name, column_type: guess.column_type() };
+    Ok(FileShape { columns: columns.into_iter().map(column).collect(), open: true, typed: false })
+}
+
+/// What is at the front of a reader.
+enum Line<'a> {
+    /// A line with its length, line break included.
+    Whole { text: &'a [u8], length: usize, terminated: bool },
+    /// A line longer than a record may be.
+    TooLong,
+    /// The end of the file.
+    End,
+}
+
+fn next_line(reader: &mut ChunkReader) -> Result<Line<'_>> {
+    let (newline, terminated) = loop {
+        let available = reader.available();
+        let newline = memchr::memchr(b'\n', available);
+        if newline.unwrap_or(available.len()) > RECORD_LIMIT_BYTES {
+            return Ok(Line::TooLong);
+        }
+        if let Some(newline) = newline {
+            break (newline, true);
+        }
+        if reader.at_end() {
+            if available.is_empty() {
+                return Ok(Line::End);
+            }
+            break (available.len(), false);
+        }
+        reader.fill()?;
+    };
+    let text = reader.available().get(..newline).unwrap_or_default();
+    Ok(Line::Whole { text, length: newline + usize::from(terminated), terminated })
+}
+
+/// Reads an NDJSON file.
+pub(super) struct NdjsonSource {
+    reader: ChunkReader,
+    position: SourcePosition,
+    final_newline: FinalNewline,
+    plan: Arc<Plan>,
+    rejects: Rejects,
+    object: Object,
+}
+
+impl NdjsonSource {
+    pub(super) fn open(
+        config: &SourceConfig,
+        plan: Arc<Plan>,
+        position: Option<SourcePosition>,
+    ) -> Result<Self> {
+        let mut position = position.unwrap_or_default();
+        let (reader, skipped) = resume(config, position)?;
+        position.byte_offset += skipped;
+        position.lines += u64::from(skipped > 0);
+        let names = plan.columns().iter().map(|column| column.name.clone()).collect();
+        Ok(Self {
+            reader,
+            position,
+            final_newline: config.final_newline,
+            object: Object::new(names),
+            plan,
+            rejects: Rejects::new(config),
+        })
+    }
+}
+
+impl Source for NdjsonSource {
+    fn next_batch(&mut self, rows_limit: usize) -> Result<Option<SourceBatch>> {
+        let mut rows = Rows::new(Arc::clone(&self.plan), rows_limit);
+        while !rows.is_full(rows_limit) && !self.rejects.is_full() {
+            let number = self.position.lines + 1;
+            let length = match next_line(&mut self.reader)? {
+                Line::End if rows.is_empty() => return Ok(None),
+                Line::End => break,
+                Line::Whole { text, length, terminated } => {
+                    if !text.trim_ascii().is_empty() {
+                        let object = &mut self.object;
+                        let refused = match object.parse(text) {
+                            Ok(()) => rows.append(|column| object.value(column)).err(),
+                            Err(reason) if terminated => Some(reason),
+                            Err(reason) => Some(cut_off(&reason, self.final_newline)),
+                        };
+                        if let Some(reason) = refused {
+                            self.rejects.add(number, text, reason)?;
+                            rows.reject();
+                        }
+                        self.position.rows += 1;
+                    }
+                    self.position.lines += u64::from(terminated);
+                    length
+                }
+                Line::TooLong => {
+                    let reason =
+                        format!("the line is longer than {} MiB", RECORD_LIMIT_BYTES >> 20);
+                    let available = self.reader.available();
+                    let line = memchr::memchr(b'\n', available).unwrap_or(available.len());
+                    let line = available.get(..line).unwrap_or_default();
+                    self.rejects.add(number, line, reason)?;
+                    rows.reject();
+                    let (skipped, terminated) = self.reader.skip_line()?;
+                    self.position.byte_offset += skipped;
+                    self.position.rows += 1;
+                    self.position.lines += u64::from(terminated);
+                    0
+                }
+            };
+            self.reader.consume(length);
+            self.position.byte_offset += u64::try_from(length).unwrap_or(u64::MAX);
+        }
+        rows.finish(&mut self.rejects).map(Some)
+    }
+
+    fn position(&self) -> SourcePosition {
+        self.position
+    }
+
+    fn length_bytes(&self) -> u64 {
+        self.reader.length_bytes()
+    }
+}
+
+fn cut_off(reason: &str, final_newline: FinalNewline) -> String {
+    match final_newline {
+        FinalNewline::Required => {
+            format!("the last line is not a whole JSON object, the file is cut off: {reason}")
+        }
+        FinalNewline::Optional => reason.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,341 @@
+//! Parquet.
+
+use super::column_builder::{Scalar, ValueError};
+use super::plan::{FileColumn, FileShape, Plan, arrow_error};
+use super::reject::Rejects;
+use super::rows::describe;
+use super::{READ_FACTOR, Source, SourceBatch};
+use crate::checkpoint::SourcePosition;
+use crate::config::SourceConfig;
+use crate::error::{Error, ErrorKind, Result};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Date32Type, Decimal128Type, Float32Type, Float64Type, Int32Type, Int64Type,
+    TimestampMillisecondType,
+};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, BooleanArray, RecordBatch};
+use arrow_buffer::BooleanBuffer;
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::{DataType, SchemaRef};
+use howdah_state::{Column, ColumnType};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::errors::ParquetError;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The file says what the columns are.
+pub(super) fn inspect(config: &SourceConfig) -> Result<FileShape> {
+    let builder = open_file(&config.path.value)?;
+    let column = |field: &Arc<arrow_schema::Field>| FileColumn {
+        name: field.name().clone(),
+        column_type: read_type(field.data_type()),
+    };
+    let columns = builder.schema().fields().iter().map(column).collect();
+    Ok(FileShape { columns, open: false, typed: true })
+}
+
+/// The type that a column of the file is read as. Where values may not fit (timestamps finer
+/// than a millisecond, large unsigned numbers), each is checked.
+fn read_type(data_type: &DataType) -> Option<ColumnType> {
+    Some(match data_type {
+        DataType::Int8 | DataType::Int16 | DataType::UInt8 | DataType::UInt16 => ColumnType::Int32,
+        DataType::UInt32 | DataType::UInt64 => ColumnType::Int64,
+        DataType::Float16 => ColumnType::Float32,
+        DataType::Timestamp(_, _) => ColumnType::TimestampMillis,
+        DataType::Date64 => ColumnType::Date,
+        DataType::LargeUtf8 | DataType::Utf8View => ColumnType::Utf8,
+        DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            ColumnType::Binary
+        }
+        DataType::Dictionary(_, values) => read_type(values)?,
+        other => ColumnType::from_arrow(other)?,
+    })
+}
+
+fn open_file(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<File>> {
+    let file = File::open(path).map_err(|error| Error::io("open", path, error))?;
+    ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| {
+        Error::input(format!(
+            "{} is no whole Parquet file: {}; its footer may be cut off",
+            path.display(),
+            plain(&error)
+        ))
+    })
+}
+
+fn plain(error: &ParquetError) -> String {
+    let message = error.to_string();
+    message.strip_prefix("Parquet error: ").unwrap_or(&message).to_owned()
+}
+
+/// Reads a Parquet file.
+pub(super) struct ParquetSource {
+    reader: ParquetRecordBatchReader,
+    path: PathBuf,
+    plan: Arc<Plan>,
+    position: SourcePosition,
+    rows_total: u64,
+    length_bytes: u64,
+    rejects: Rejects,
+    /// What was read and did not fit into the batch.
+    rest: Option<RecordBatch>,
+}
+
+/// Rows that are decoded at a time.
+const DECODE_ROWS: usize = 8_192;
+
+impl ParquetSource {
+    pub(super) fn open(
+        config: &SourceConfig,
+        plan: Arc<Plan>,
+        position: Option<SourcePosition>,
+    ) -> Result<Self> {
+        let path = config.path.value.clone();
+        let length = std::fs::metadata(&path).map_err(|error| Error::io("read", &path, error))?;
+        let builder = open_file(&path)?;
+        let rows_total =
+            u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or_default();
+        let position = position.unwrap_or_default();
+        if position.rows > rows_total {
+            return Err(Error::new(
+                ErrorKind::Incompatible,
+                format!(
+                    "{} has {rows_total} rows, fewer than the {} that the checkpoint has read; \
+                     bring the old file back, or start afresh with --fresh",
+                    path.display(),
+                    position.rows
+                ),
+            ));
+        }
+        let wanted = plan.columns().iter().map(|column| column.name.as_str());
+        let mask = ProjectionMask::columns(builder.parquet_schema(), wanted);
+        let reader = builder
+            .with_projection(mask)
+            .with_batch_size(DECODE_ROWS)
+            .with_offset(usize::try_from(position.rows).unwrap_or(usize::MAX))
+            .build()
+            .map_err(|error| damaged(&path, position.rows, &plain(&error)))?;
+        Ok(Self {
+            reader,
+            path,
+            plan,
+            position,
+            rows_total,
+            length_bytes: length.len(),
+            rejects: Rejects::new(config),
+            rest: None,
+        })
+    }
+
+    fn decode(&mut self) -> Result<Option<RecordBatch>> {
+        if let Some(rest) = self.rest.take() {
+            return Ok(Some(rest));
+        }
+        let batch = self.reader.next().transpose();
+        batch.map_err(|error| damaged(&self.path, self.position.rows, &error.to_string()))
+    }
+
+    /// The batch of the plan from rows as the file has them.
+    fn take(&mut self, batch: &RecordBatch) -> Result<SourceBatch> {
+        let columns = self.plan.columns();
+        let mut read = Vec::with_capacity(columns.len());
+        let mut kept = vec![true; batch.num_rows()];
+        let mut filter = self.plan.filter().iter();
+        for column in columns {
+            let values = self.column(batch, column)?;
+            if let Some(wanted) = filter.next() {
+                retain_equal(&mut kept, &values, wanted);
+            }
+            read.push(values);
+        }
+        let filtered = kept.iter().filter(|kept| !**kept).count();
+        self.set_aside(batch, &read, &mut kept)?;
+        let rows = kept.iter().filter(|kept| **kept).count();
+        if rows < kept.len() {
+            let mask = BooleanArray::from(kept);
+            for column in &mut read {
+                *column = arrow_select::filter::filter(column, &mask).map_err(arrow_error)?;
+            }
+        }
+        let (rows, event_times) = self.plan.project(&read, rows)?;
+        let filtered = u64::try_from(filtered).unwrap_or(u64::MAX);
+        Ok(SourceBatch { rows, event_times, filtered, rejected: self.rejects.take() })
+    }
+
+    /// A column as the type that it is read as; a value that does not fit is null.
+    fn column(&self, batch: &RecordBatch, column: &Column) -> Result<ArrayRef> {
+        let values = batch.column_by_name(&column.name).ok_or_else(|| {
+            Error::input(format!("{} has no column `{}`", self.path.display(), column.name))
+        })?;
+        let wanted = column.column_type.to_arrow();
+        if *values.data_type() == wanted {
+            return Ok(Arc::clone(values));
+        }
+        cast_exactly(values, &wanted)
+    }
+
+    /// Takes out rows that lack a value which is needed, or have one that does not fit.
+    fn set_aside(
+        &mut self,
+        batch: &RecordBatch,
+        read: &[ArrayRef],
+        kept: &mut [bool],
+    ) -> Result<()> {
+        for (column, values) in self.plan.columns().iter().zip(read) {
+            let given = batch.column_by_name(&column.name);
+            for (row, kept) in kept.iter_mut().enumerate() {
+                if !*kept || values.is_valid(row) {
+                    continue;
+                }
+                let fits = given.is_none_or(|given| given.is_null(row));
+                if fits && column.nullable {
+                    continue;
+                }
+                *kept = false;
+                let error = match given.filter(|_| !fits) {
+                    None => ValueError::Missing,
+                    Some(given) => ValueError::Wrong(format!(
+                        "`{}` is no {}",
+                        show(given, row),
+                        column.column_type
+                    )),
+                };
+                let number = self.position.rows + 1 + u64::try_from(row).unwrap_or_default();
+                let raw = show_row(batch, row);
+                self.rejects.add(number, raw.as_bytes(), describe(&column.name, error))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Source for ParquetSource {
+    fn next_batch(&mut self, rows_limit: usize) -> Result<Option<SourceBatch>> {
+        let Some(batch) = self.decode()? else { return Ok(None) };
+        let limit = rows_limit.saturating_mul(READ_FACTOR).min(DECODE_ROWS).max(1);
+        let batch = if batch.num_rows() > limit.min(rows_limit) {
+            let limit = limit.min(rows_limit);
+            self.rest = Some(batch.slice(limit, batch.num_rows() - limit));
+            batch.slice(0, limit)
+        } else {
+            batch
+        };
+        let taken = self.take(&batch)?;
+        self.position.rows += u64::try_from(batch.num_rows()).unwrap_or_default();
+        let share = u128::from(self.length_bytes) * u128::from(self.position.rows)
+            / u128::from(self.rows_total.max(1));
+        self.position.byte_offset = u64::try_from(share).unwrap_or(self.length_bytes);
+        Ok(Some(taken))
+    }
+
+    fn position(&self) -> SourcePosition {
+        self.position
+    }
+
+    fn length_bytes(&self) -> u64 {
+        self.length_bytes
+    }
+}
+
+fn damaged(path: &Path, row: u64, reason: &str) -> Error {
+    Error::input(format!(
+        "{}: the rows from {} on cannot be read: {reason}",
+        path.display(),
+        row + 1
+    ))
+}
+
+/// Casts; a value that would change is null.
+fn cast_exactly(values: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
+    let options = CastOptions { safe: true, format_options: FormatOptions::default() };
+    let cast = cast_with_options(values, wanted, &options).map_err(arrow_error)?;
+    let DataType::Timestamp(_, _) = values.data_type() else { return Ok(cast) };
+    // Only timestamps get coarser: what does not come back was cut off.
+    let back = cast_with_options(&cast, values.data_type(), &options).map_err(arrow_error)?;
+    let ticks = |times| cast_with_options(times, &DataType::Int64, &options).map_err(arrow_error);
+    let (given, back) = (ticks(values)?, ticks(&back)?);
+    let (given, back) = (given.as_primitive::<Int64Type>(), back.as_primitive::<Int64Type>());
+    let changed =
+        BooleanBuffer::collect_bool(values.len(), |row| given.value(row) != back.value(row));
+    if changed.count_set_bits() == 0 {
+        return Ok(cast);
+    }
+    arrow_select::nullif::nullif(&cast, &BooleanArray::new(changed, None)).map_err(arrow_error)
+}
+
+/// Clears `kept` where the value is another.
+fn retain_equal(kept: &mut [bool], values: &ArrayRef, wanted: &Scalar) {
+    match (values.data_type(), wanted) {
+        (DataType::Boolean, Scalar::Boolean(wanted)) => {
+            let values = values.as_boolean();
+            retain(kept, values, |row| values.value(row) == *wanted);
+        }
+        (DataType::Int32, Scalar::Int32(wanted)) => {
+            retain_primitive::<Int32Type>(kept, values, *wanted);
+        }
+        (DataType::Date32, Scalar::Int32(wanted)) => {
+            retain_primitive::<Date32Type>(kept, values, *wanted);
+        }
+        (DataType::Int64, Scalar::Int64(wanted)) => {
+            retain_primitive::<Int64Type>(kept, values, *wanted);
+        }
+        (DataType::Timestamp(_, _), Scalar::Int64(wanted)) => {
+            retain_primitive::<TimestampMillisecondType>(kept, values, *wanted);
+        }
+        (DataType::Float32, Scalar::Float32(wanted)) => {
+            retain_primitive::<Float32Type>(kept, values, *wanted);
+        }
+        (DataType::Float64, Scalar::Float64(wanted)) => {
+            retain_primitive::<Float64Type>(kept, values, *wanted);
+        }
+        (DataType::Decimal128(_, _), Scalar::Decimal128(wanted)) => {
+            retain_primitive::<Decimal128Type>(kept, values, *wanted);
+        }
+        (DataType::Utf8, Scalar::Bytes(wanted)) => {
+            let values = values.as_string::<i32>();
+            retain(kept, values, |row| values.value(row).as_bytes() == wanted);
+        }
+        (DataType::Binary, Scalar::Bytes(wanted)) => {
+            let values = values.as_binary::<i32>();
+            retain(kept, values, |row| values.value(row) == wanted);
+        }
+        _ => kept.fill(false),
+    }
+}
+
+fn retain_primitive<T: ArrowPrimitiveType>(kept: &mut [bool], values: &ArrayRef, wanted: T::Native)
+where
+    T::Native: PartialEq,
+{
+    let values = values.as_primitive::<T>();
+    retain(kept, values, |row| values.value(row) == wanted);
+}
+
+fn retain(kept: &mut [bool], values: &dyn Array, equal: impl Fn(usize) -> bool) {
+    for (row, kept) in kept.iter_mut().enumerate() {
+        *kept = *kept && values.is_valid(row) && equal(row);
+    }
+}
+
+/// A value as text, for messages.
+fn show(values: &ArrayRef, row: usize) -> String {
+    let options = FormatOptions::default();
+    let formatter = ArrayFormatter::try_new(values, &options);
+    formatter.map_or_else(|_| "?".to_owned(), |formatter| formatter.value(row).to_string())
+}
+
+/// The columns of a row that are read, as text, for the dead-letter file.
+fn show_row(batch: &RecordBatch, row: usize) -> String {
+    let schema: SchemaRef = batch.schema();
+    let column = |(field, values): (&Arc<arrow_schema::Field>, &ArrayRef)| {
+        format!("{}={}", field.name(), show(values, row))
+    };
+    let columns: Vec<String> = schema.fields().iter().zip(batch.columns()).map(column).collect();
+    columns.join(", ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! Puts rows together from values: filter first, all columns or none.
+
+use super::column_builder::{ColumnBuilder, Value, ValueError};
+use super::plan::Plan;
+use super::{READ_FACTOR, SourceBatch};
+use crate::error::Result;
+use crate::source::reject::Rejects;
+use std::sync::Arc;
+
+/// Rows of the batch that is being read.
+#[derive(Debug)]
+pub(super) struct Rows {
+    plan: Arc<Plan>,
+    /// One for each column of the plan, in its order.
+    builders: Vec<ColumnBuilder>,
+    kept: usize,
+    filtered: usize,
+    rejected: usize,
+}
+
+impl Rows {
+    pub(super) fn new(plan: Arc<Plan>, capacity: usize) -> Self {
+        let builder = |column: &howdah_state::Column| ColumnBuilder::new(column.clone(), capacity);
+        let builders = plan.columns().iter().map(builder).collect();
+        Self { plan, builders, kept: 0, filtered: 0, rejected: 0 }
+    }
+
+    /// Appends a row; `value` gives the value of a column of the plan. A row that the filter
+    /// keeps out is counted. On an error, which names the column, nothing is appended.
+    pub(super) fn append<'v>(
+        &mut self,
+        mut value: impl FnMut(usize) -> Value<'v>,
+    ) -> Result<(), String> {
+        let filter = self.plan.filter();
+        for (index, builder) in self.builders.iter_mut().enumerate() {
+            let wrong = builder.append(value(index)).err();
+            if let Some(error) = wrong {
+                let message = describe(&builder.column().name, error);
+                self.truncate();
+                return Err(message);
+            }
+            if filter.get(index).is_some_and(|wanted| !builder.last_is(wanted)) {
+                self.truncate();
+                self.filtered += 1;
+                return Ok(());
+            }
+        }
+        self.kept += 1;
+        Ok(())
+    }
+
+    /// Counts a row that could not be appended.
+    pub(super) fn reject(&mut self) {
+        self.rejected += 1;
+    }
+
+    /// Whether a batch of `rows_limit` rows is full, or long enough under way.
+    pub(super) fn is_full(&self, rows_limit: usize) -> bool {
+        self.kept >= rows_limit || self.read() >= rows_limit.saturating_mul(READ_FACTOR)
+    }
+
+    /// Whether no row was read.
+    pub(super) fn is_empty(&self) -> bool {
+        self.read() == 0
+    }
+
+    /// The batch; begins a new one.
+    pub(super) fn finish(&mut self, rejects: &mut Rejects) -> Result<SourceBatch> {
+        let rows = std::mem::take(&mut self.kept);
+        let filtered = std::mem::take(&mut self.filtered);
+        self.rejected = 0;
+        let columns = self.builders.iter_mut().map(ColumnBuilder::finish);
+        let columns = columns.collect::<Result<Vec<_>, _>>().map_err(super::plan::arrow_error)?;
+        let (rows, event_times) = self.plan.project(&columns, rows)?;
+        let filtered = u64::try_from(filtered).unwrap_or(u64::MAX);
+        Ok(SourceBatch { rows, event_times, filtered, rejected: rejects.take() })
+    }
+
+    fn read(&self) -> usize {
+        self.kept + self.filtered + self.rejected
+    }
+
+    fn truncate(&mut self) {
+        for builder in &mut self.builders {
+            builder.truncate(self.kept);
+        }
+    }
+}
+
+/// What is wrong with the value of a column.
+pub(super) fn describe(column: &str, error: ValueError) -> String {
+    match error {
+        ValueError::Missing => {
+            format!("column `{column}` has no value, and the operator or event-time needs one")
+        }
+        ValueError::Wrong(reason) => format!("column `{column}`: {reason}"),
+    }
+}

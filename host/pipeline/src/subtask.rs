@@ -1,0 +1,198 @@
+//! One subtask: gathers rows into batches, calls its operator, and lets barriers through.
+
+use crate::coordinator::Report;
+use crate::error::{Error, Result};
+use crate::exchange::{Message, Rows, arrow_error, key_columns};
+use crate::failure::Failure;
+use crate::progress::Counters;
+use crate::sink::SinkMessage;
+use arrow_array::RecordBatch;
+use crossbeam_channel::{Receiver, Sender, TryRecvError};
+use howdah_runtime::{Instance, Output};
+use howdah_state::KeyBatch;
+use std::sync::Arc;
+
+/// Rows that are gathered for one call of the operator.
+const BATCH_ROWS: usize = 8_192;
+
+/// A subtask and its channels.
+pub(crate) struct Subtask {
+    pub(crate) number: u32,
+    pub(crate) instance: Instance,
+    /// Indices of the key columns in the operator's input, in key order.
+    pub(crate) key: Vec<usize>,
+    pub(crate) input: Receiver<Message>,
+    pub(crate) sink: Sender<SinkMessage>,
+    pub(crate) reports: Sender<Report>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) failure: Arc<Failure>,
+}
+
+/// Whether there is more to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    Continue,
+    End,
+}
+
+/// Rows that wait for more.
+#[derive(Debug, Default)]
+struct Pending {
+    rows: Vec<Rows>,
+    count: usize,
+}
+
+impl Subtask {
+    /// Runs until the last barrier, a failure, or the end of those it talks to.
+    pub(crate) fn run(mut self) -> Result<()> {
+        let mut pending = Pending::default();
+        while !self.failure.is_raised() {
+            let message = if pending.rows.is_empty() {
+                self.input.recv().map_err(|_| TryRecvError::Disconnected)
+            } else {
+                self.input.try_recv()
+            };
+            let flow = match message {
+                Ok(Message::Rows(rows)) => self.gather(&mut pending, rows)?,
+                Ok(Message::Barrier { checkpoint, last }) => {
+                    self.barrier(&mut pending, checkpoint, last)?
+                }
+                Ok(Message::End) => self.end(&mut pending)?,
+                Err(TryRecvError::Empty) => self.flush(&mut pending)?,
+                // The source ends without a last barrier only when the pipeline fails.
+                Err(TryRecvError::Disconnected) => Flow::End,
+            };
+            if flow == Flow::End {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn gather(&mut self, pending: &mut Pending, rows: Rows) -> Result<Flow> {
+        let count = rows.batch.num_rows();
+        let flow = if pending.count > 0 && pending.count + count > BATCH_ROWS {
+            self.flush(pending)?
+        } else {
+            Flow::Continue
+        };
+        pending.count += count;
+        pending.rows.push(rows);
+        Ok(flow)
+    }
+
+    /// Hands what was gathered to the operator.
+    fn flush(&mut self, pending: &mut Pending) -> Result<Flow> {
+        let Some(rows) = pending.take()? else { return Ok(Flow::Continue) };
+        let columns = key_columns(&rows.batch, &self.key)?;
+        let (keys, row_keys) = KeyBatch::distinct(&columns, &rows.keys)?;
+        self.counters.rows_in.add(rows.batch.num_rows());
+        self.counters.batches.add(1);
+        let outputs = self.instance.process(
+            0,
+            &rows.batch,
+            &rows.event_times,
+            rows.watermark,
+            keys,
+            &row_keys,
+        )?;
+        Ok(self.emit(outputs))
+    }
+
+    fn barrier(&mut self, pending: &mut Pending, checkpoint: u64, last: bool) -> Result<Flow> {
+        if self.flush(pending)? == Flow::End {
+            return Ok(Flow::End);
+        }
+        let outputs = self.instance.on_barrier(checkpoint)?;
+        if self.emit(outputs) == Flow::End {
+            return Ok(Flow::End);
+        }
+        self.instance.freeze(checkpoint)?;
+        let sealed = self.sink.send(SinkMessage::Barrier { subtask: self.number, checkpoint });
+        let reported = self.reports.send(Report::Frozen { checkpoint });
+        Ok(if last || sealed.is_err() || reported.is_err() { Flow::End } else { Flow::Continue })
+    }
+
+    fn end(&mut self, pending: &mut Pending) -> Result<Flow> {
+        if self.flush(pending)? == Flow::End {
+            return Ok(Flow::End);
+        }
+        let outputs = self.instance.close()?;
+        Ok(self.emit(outputs))
+    }
+
+    /// Passes rows to the sink, which ends early only when the pipeline fails.
+    fn emit(&self, outputs: Vec<Output>) -> Flow {
+        let rows = outputs.iter().map(|output| output.batch.num_rows()).sum();
+        if rows == 0 {
+            return Flow::Continue;
+        }
+        self.counters.rows_out.add(rows);
+        match self.sink.send(SinkMessage::Rows { subtask: self.number, outputs }) {
+            Ok(()) => Flow::Continue,
+            Err(_) => Flow::End,
+        }
+    }
+}
+
+impl Pending {
+    /// All that waits, as one batch.
+    fn take(&mut self) -> Result<Option<Rows>> {
+        self.count = 0;
+        if self.rows.len() < 2 {
+            return Ok(self.rows.pop());
+        }
+        let parts = std::mem::take(&mut self.rows);
+        let Some(first) = parts.first() else { return Ok(None) };
+        let schema = first.batch.schema();
+        let batches: Vec<&RecordBatch> = parts.iter().map(|rows| &rows.batch).collect();
+        let batch = arrow_select::concat::concat_batches(&schema, batches)
+            .map_err(|error| arrow_error(&error))?;
+        let mut parts = parts.into_iter();
+        let Some(first) = parts.next() else { return Ok(None) };
+        // The lowest watermark holds for all of them: none of their rows counts as late.
+        let mut whole = Rows { batch, ..first };
+        for rows in parts {
+            whole.keys.append(&rows.keys).map_err(Error::from)?;
+            whole.event_times.extend_from_slice(&rows.event_times);
+        }
+        Ok(Some(whole))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exchange::Exchange;
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Int64Type;
+    use arrow_array::{ArrayRef, Int64Array};
+    use howdah_runtime::InputSpec;
+    use howdah_state::{Column, ColumnType, KeyGroups};
+
+    fn rows(values: &[i64], watermark: i64) -> Rows {
+        let input = InputSpec {
+            name: "rows".into(),
+            fields: vec![Column::required("key", ColumnType::Int64)],
+            key: vec!["key".into()],
+            changelog: false,
+        };
+        let groups = KeyGroups::new(128, 1).expect("key groups");
+        let mut exchange = Exchange::new(&input, vec![0], groups).expect("an exchange");
+        let column: ArrayRef = Arc::new(Int64Array::from(values.to_vec()));
+        let batch = RecordBatch::try_from_iter([("key", column)]).expect("a batch");
+        let mut split = exchange.split(&batch, values, watermark).expect("split");
+        split.remove(0).expect("rows")
+    }
+
+    #[test]
+    fn gathered_rows_become_one_batch_with_the_lowest_watermark() {
+        let mut pending = Pending { rows: vec![rows(&[1, 2], 10), rows(&[2], 20)], count: 3 };
+        let whole = pending.take().expect("one batch").expect("rows");
+        let keys = whole.batch.column(0).as_primitive::<Int64Type>().values();
+        assert_eq!(keys.as_ref(), [1, 2, 2]);
+        assert_eq!((whole.keys.len(), whole.watermark), (3, 10));
+        assert_eq!(whole.event_times, [1, 2, 2]);
+        assert!(pending.take().expect("nothing").is_none());
+    }
+}

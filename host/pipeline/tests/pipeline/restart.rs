@@ -1,0 +1,134 @@
+//! A pipeline that is stopped, broken off or moved back goes on as if nothing had been.
+
+use crate::common::{Bench, Bid, bids, csv, last_bids, wait_for_checkpoint};
+use howdah_pipeline::{ErrorKind, StartFrom};
+
+/// A pipeline that takes a quarter of a minute, so that something can happen to it meanwhile.
+fn slow() -> (Bench, Vec<Bid>) {
+    let (mut bench, bids) = (Bench::new(), bids(12_000));
+    bench.source.push_str("rate-limit-rows-per-second = 1_000\n");
+    bench.write("events.csv", csv(&bids));
+    (bench, bids)
+}
+
+fn fast(bench: &mut Bench) {
+    bench.source = bench.source.replace("1_000", "0");
+}
+
+#[test]
+fn a_stopped_pipeline_goes_on_where_it_was() {
+    let (mut bench, bids) = slow();
+    let handle = bench.start(StartFrom::Latest).expect("started");
+    wait_for_checkpoint(&handle);
+    handle.stop();
+    let first = handle.wait().expect("a summary");
+    assert!(!first.finished);
+    fast(&mut bench);
+    let second = bench.run().expect("a summary");
+    assert!(second.finished);
+    assert_eq!(second.restored_from, first.checkpoints.last);
+    assert_eq!(first.rows_in + second.rows_in, 12_000, "no row twice, none lost");
+    assert_eq!(bench.output(), last_bids(&bids));
+}
+
+#[test]
+fn a_pipeline_that_was_broken_off_goes_on_from_its_last_checkpoint() {
+    let (mut bench, bids) = slow();
+    for _ in 0..3 {
+        let handle = bench.start(StartFrom::Latest).expect("started");
+        wait_for_checkpoint(&handle);
+        drop(handle);
+    }
+    fast(&mut bench);
+    bench.run().expect("a summary");
+    assert_eq!(bench.output(), last_bids(&bids));
+}
+
+#[test]
+fn a_pipeline_can_go_back_to_an_earlier_checkpoint() {
+    let (mut bench, bids) = slow();
+    fast(&mut bench);
+    bench.checkpoint = "interval-ms = 1\nsync = false\nretained = 100\n".into();
+    bench.run().expect("a summary");
+    let checkpoints = bench.checkpoints();
+    let (first, last) = (checkpoints[0], checkpoints[checkpoints.len() - 1]);
+    let handle = bench.start(StartFrom::Checkpoint(first)).expect("started");
+    let summary = handle.wait().expect("a summary");
+    assert_eq!(summary.restored_from, Some(first));
+    assert!(summary.checkpoints.last > Some(last), "numbers go on");
+    assert_eq!(bench.output(), last_bids(&bids));
+}
+
+#[test]
+fn a_fresh_start_begins_at_the_beginning() {
+    let (mut bench, bids) = slow();
+    fast(&mut bench);
+    bench.run().expect("a summary");
+    let summary = bench.start(StartFrom::Fresh).expect("started").wait().expect("a summary");
+    assert_eq!((summary.rows_in, summary.restored_from), (12_000, None));
+    assert_eq!(bench.output(), last_bids(&bids));
+}
+
+#[test]
+fn a_damaged_checkpoint_is_refused_and_the_one_before_works() {
+    let (mut bench, bids) = slow();
+    fast(&mut bench);
+    bench.checkpoint = "interval-ms = 1\nsync = false\nretained = 3\n".into();
+    bench.run().expect("a summary");
+    // A run that finds nothing to read still completes a checkpoint.
+    bench.run().expect("a summary");
+    let checkpoints = bench.checkpoints();
+    let [.., before, last] = checkpoints.as_slice() else { panic!("{checkpoints:?}") };
+    let name = format!("state/checkpoints/checkpoint-{last}.json");
+    let mut bytes = std::fs::read(bench.path(&name)).expect("a document");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 4;
+    bench.write(&name, bytes);
+    let error = bench.run().expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert_eq!(
+        bench.shown(&error),
+        format!(
+            "the checkpoint document {name} is damaged: its checksum does not match; start from \
+             the one before with --checkpoint {before}, or from the beginning with --fresh"
+        )
+    );
+    let handle = bench.start(StartFrom::Checkpoint(*before)).expect("started");
+    handle.wait().expect("a summary");
+    assert_eq!(bench.output(), last_bids(&bids));
+}
+
+#[test]
+fn a_pipeline_with_another_parallelism_is_refused() {
+    let (mut bench, bids) = slow();
+    fast(&mut bench);
+    bench.run().expect("a summary");
+    bench.root = bench.root.replace("= 2", "= 3");
+    let error = bench.run().expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::Incompatible);
+    assert_eq!(
+        bench.shown(&error),
+        "the pipeline has changed since its last checkpoint: the parallelism was 2 and is 3; undo \
+         the change, or start from the beginning with --fresh"
+    );
+    assert_eq!(bench.output(), last_bids(&bids), "nothing was touched");
+    bench.start(StartFrom::Fresh).expect("started").wait().expect("a summary");
+}
+
+#[test]
+fn a_second_run_on_the_same_state_is_refused() {
+    let (bench, _) = slow();
+    let handle = bench.start(StartFrom::Latest).expect("started");
+    let error = bench.prepare().expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::Locked);
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{} is in use by process {} (pipeline `q18`); stop it, or wait until it ends",
+            bench.path("state").display(),
+            std::process::id()
+        )
+    );
+    drop(handle);
+    bench.prepare().expect("free again");
+}

@@ -1,0 +1,100 @@
+//! A pipeline from its beginning to its end.
+
+use crate::common::{Bench, bids, csv, last_bids};
+use howdah_pipeline::{Event, StartFrom};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+#[test]
+fn a_pipeline_runs_a_file_to_its_end() {
+    let (bench, bids) = (Bench::new(), bids(20_000));
+    bench.write("events.csv", csv(&bids));
+    let summary = bench.run().expect("a summary");
+    assert!(summary.finished);
+    assert_eq!((summary.rows_in, summary.rows_filtered), (20_000, 4_000));
+    let expected = last_bids(&bids);
+    assert_eq!(summary.rows_out, expected.len() as u64);
+    assert_eq!(bench.output(), expected);
+    let keys: BTreeSet<_> = bids.iter().map(|bid| (bid.bidder, bid.auction)).collect();
+    assert_eq!(summary.states[0].metrics.rows, keys.len() as u64);
+    assert_eq!(summary.states[0].table, "q18__last-bid__last");
+    assert!(summary.probes <= summary.batches, "{summary:?}");
+    assert_eq!(summary.checkpoints.last, bench.checkpoints().last().copied());
+}
+
+#[test]
+fn every_format_and_parallelism_gives_the_same_result() {
+    let bids = bids(3_000);
+    let mut ndjson = String::new();
+    for bid in &bids {
+        let line = serde_json::json!({
+            "event_type": 2, "auction": bid.auction, "bidder": bid.bidder, "price": bid.price,
+            "date_time": bid.date_time, "seq": bid.seq,
+        });
+        writeln!(ndjson, "{line}").expect("text");
+    }
+    for parallelism in [1, 3] {
+        for (name, content) in [("events.csv", csv(&bids)), ("events.ndjson", ndjson.clone())] {
+            let mut bench = Bench::new();
+            bench.root = bench.root.replace("= 2", &format!("= {parallelism}"));
+            bench.source = bench.source.replace("events.csv", name);
+            bench.write(name, content);
+            bench.run().expect("a summary");
+            assert_eq!(bench.output(), last_bids(&bids), "{name}, parallelism {parallelism}");
+        }
+    }
+}
+
+#[test]
+fn running_again_without_new_rows_changes_nothing() {
+    let (bench, bids) = (Bench::new(), bids(1_000));
+    bench.write("events.csv", csv(&bids));
+    bench.run().expect("a summary");
+    let parts = bench.parts();
+    let summary = bench.run().expect("a summary");
+    assert!(summary.finished);
+    assert_eq!((summary.rows_in, summary.rows_out), (0, 0));
+    assert!(summary.restored_from.is_some());
+    assert_eq!(bench.parts(), parts);
+}
+
+#[test]
+fn rows_that_are_appended_are_read_by_the_next_run() {
+    let (bench, bids) = (Bench::new(), bids(2_000));
+    bench.write("events.csv", csv(&bids[..1_500]));
+    bench.run().expect("a summary");
+    bench.write("events.csv", csv(&bids));
+    let summary = bench.run().expect("a summary");
+    assert_eq!(summary.rows_in, 500);
+    assert_eq!(bench.output(), last_bids(&bids));
+}
+
+#[test]
+fn events_tell_of_the_start_the_checkpoints_and_the_end_of_the_source() {
+    let (bench, bids) = (Bench::new(), bids(1_000));
+    bench.write("events.csv", csv(&bids));
+    let handle = bench.start(StartFrom::Latest).expect("started");
+    let events: Vec<Event> = handle.events().iter().collect();
+    assert_eq!(events.first(), Some(&Event::Started { checkpoint: None }));
+    assert!(events.contains(&Event::SourceEnded));
+    let Some(Event::CheckpointCompleted { rows_read, .. }) = events.last() else {
+        panic!("{events:?}")
+    };
+    assert_eq!(*rows_read, 1_200);
+    let progress = handle.progress();
+    assert_eq!(progress.bytes_read, progress.bytes_total);
+    assert_eq!(progress.watermark, Some(bids[999].date_time - 1));
+    assert_eq!(handle.wait().expect("a summary").rows_in, 1_000);
+}
+
+#[test]
+fn only_the_wanted_number_of_checkpoints_is_kept() {
+    let (mut bench, bids) = (Bench::new(), bids(2_000));
+    bench.checkpoint = "interval-ms = 1\nsync = false\nretained = 2\n".into();
+    bench.source.push_str("rate-limit-rows-per-second = 10_000\n");
+    bench.write("events.csv", csv(&bids));
+    let summary = bench.run().expect("a summary");
+    assert!(summary.checkpoints.completed > 2, "{summary:?}");
+    assert_eq!(bench.checkpoints().len(), 2);
+    assert_eq!(bench.output(), last_bids(&bids));
+}

@@ -1,0 +1,128 @@
+//! Compiled code on disk, so that a component is compiled once and not at every start.
+//!
+//! A file is named after the component's digest and the engine's compatibility hash, and
+//! begins with a checksum of its own: a file that was cut off or damaged is compiled again,
+//! never loaded. The checksum is no signature. Whoever can write to the directory can make
+//! this process run any code; it is as much trusted as the executable itself.
+
+mod deserialize;
+
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+/// Begins every file; the digit is the version of the layout.
+const MAGIC: &[u8; 8] = b"howdahc1";
+const CHECKSUM_BYTES: usize = 32;
+
+/// A directory with compiled components.
+#[derive(Debug)]
+pub(crate) struct CodeCache {
+    directory: PathBuf,
+}
+
+impl CodeCache {
+    pub(crate) fn new(directory: PathBuf) -> Self {
+        Self { directory }
+    }
+
+    /// The compiled component, if an intact file has it. Trouble is logged, not returned: the
+    /// component can always be compiled.
+    pub(crate) fn get(&self, engine: &Engine, digest: &str) -> Option<Component> {
+        let path = self.path(engine, digest);
+        let file = match fs::read(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+            Err(error) => {
+                tracing::warn!("cannot read compiled code {}: {error}", path.display());
+                return None;
+            }
+        };
+        let Some(code) = open(&file, digest) else {
+            tracing::warn!("compiled code {} is damaged; compiling anew", path.display());
+            return None;
+        };
+        match deserialize::component(engine, code) {
+            Ok(component) => Some(component),
+            Err(error) => {
+                tracing::warn!("cannot use compiled code {}: {error:#}", path.display());
+                None
+            }
+        }
+    }
+
+    /// Keeps a compiled component. Trouble is logged, not returned.
+    pub(crate) fn put(&self, engine: &Engine, digest: &str, component: &Component) {
+        let path = self.path(engine, digest);
+        let stored = component.serialize().map_err(|error| format!("{error:#}")).and_then(|code| {
+            let sum = checksum(digest, &code);
+            self.write(&path, &[MAGIC, &sum, &code]).map_err(|error| error.to_string())
+        });
+        if let Err(error) = stored {
+            tracing::warn!(
+                "cannot keep compiled code in {}: {error}; it will be compiled at every start",
+                path.display()
+            );
+        }
+    }
+
+    /// `<digest>-<compatibility hash>.cwasm`.
+    fn path(&self, engine: &Engine, digest: &str) -> PathBuf {
+        let mut hasher = StableHasher(Sha256::new());
+        engine.precompile_compatibility_hash().hash(&mut hasher);
+        self.directory.join(format!("{digest}-{:016x}.cwasm", hasher.finish()))
+    }
+
+    /// Under a temporary name first: a reader sees a whole file or none. No sync: after a
+    /// power failure the checksum tells.
+    fn write(&self, path: &Path, parts: &[&[u8]]) -> std::io::Result<()> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let temporary = path.with_extension(format!("tmp-{}-{number}", std::process::id()));
+        fs::create_dir_all(&self.directory)?;
+        let written = fs::File::create(&temporary)
+            .and_then(|mut file| parts.iter().try_for_each(|part| file.write_all(part)))
+            .and_then(|()| fs::rename(&temporary, path));
+        if written.is_err() {
+            // Nothing more can be done about the leftover than to try.
+            let _ = fs::remove_file(&temporary);
+        }
+        written
+    }
+}
+
+fn checksum(digest: &str, code: &[u8]) -> [u8; CHECKSUM_BYTES] {
+    let mut sha = Sha256::new();
+    sha.update(MAGIC);
+    sha.update(digest);
+    sha.update(code);
+    sha.finalize().into()
+}
+
+/// The code in a file, if the file is whole and belongs to this component.
+fn open<'a>(file: &'a [u8], digest: &str) -> Option<&'a [u8]> {
+    let (sum, code) = file.strip_prefix(MAGIC)?.split_first_chunk::<CHECKSUM_BYTES>()?;
+    (*sum == checksum(digest, code)).then_some(code)
+}
+
+/// `Hash` over SHA-256: the same in every run and build, which std's hasher does not promise.
+struct StableHasher(Sha256);
+
+impl Hasher for StableHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        let digest: [u8; 32] = self.0.clone().finalize().into();
+        digest.first_chunk::<8>().map(|bytes| u64::from_be_bytes(*bytes)).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+//! An instance of a component with its store: every call into an operator goes through here.
+
+use crate::bindings::operator::Guest as Operator;
+use crate::bindings::{StatefulOperator, types};
+use crate::component::Component;
+use crate::engine::Engine;
+use crate::host::{HostState, Subject, Task};
+use crate::limits::{Limits, display_bytes};
+use crate::metrics::InstanceMetrics;
+use crate::{Error, ErrorKind, Result, trap};
+use howdah_state::KeyBatch;
+use std::sync::Arc;
+use wasmtime::{Store, StoreContextMut};
+
+/// Messages that an operator returns are cut off after this.
+const MESSAGE_LIMIT_BYTES: usize = 8 << 10;
+
+/// A component instance. After an error it is gone, and its memory with it.
+pub(crate) struct Guest {
+    subject: Subject,
+    running: Option<Running>,
+    /// Why it is gone.
+    failure: Option<(ErrorKind, String)>,
+    /// As of the last call.
+    metrics: InstanceMetrics,
+    // Its thread ticks the epoch, without which no deadline passes.
+    _engine: Engine,
+}
+
+struct Running {
+    store: Store<HostState>,
+    operator: StatefulOperator,
+}
+
+impl Guest {
+    /// Instantiates the component, under the same deadline as a call.
+    pub(crate) fn new(
+        component: &Component,
+        subject: Subject,
+        limits: &Limits,
+        task: Option<Task>,
+    ) -> Result<Self> {
+        let engine = component.engine();
+        let most = engine.options().memory_limit_bytes;
+        if limits.memory_bytes > most {
+            return Err(Error::new(
+                ErrorKind::Limit,
+                format!(
+                    "{subject} asks for {} of memory (limits.memory-bytes), but this process \
+                     gives an operator at most {}",
+                    display_bytes(limits.memory_bytes),
+                    display_bytes(most)
+                ),
+            ));
+        }
+        let host = HostState::new(subject.clone(), limits, task);
+        let mut store = Store::new(engine.wasmtime(), host);
+        store.limiter(|host| &mut host.memory);
+        // Counts records besides bytes, so it is only the outer bound; `Call` has the exact one.
+        store.set_hostcall_fuel(limits.batch_bytes.saturating_mul(2).max(1 << 20));
+        store.epoch_deadline_callback(|store: StoreContextMut<'_, HostState>| {
+            Ok(store.data().deadline_reached())
+        });
+        let ticks = store.data_mut().begin_call(None);
+        store.set_epoch_deadline(ticks);
+        let instantiated = component.linked().instantiate(&mut store);
+        let ended = store.data_mut().end_call();
+        let operator = instantiated
+            .map_err(|error| trap::explain(store.data(), "instantiation", ended, &error))?;
+        Ok(Self {
+            subject,
+            metrics: store.data().metrics,
+            running: Some(Running { store, operator }),
+            failure: None,
+            _engine: engine.clone(),
+        })
+    }
+
+    /// Calls a function of the operator. `keys` are what `current` stands for meanwhile.
+    pub(crate) fn call<R>(
+        &mut self,
+        function: &str,
+        keys: Option<Arc<KeyBatch>>,
+        call: impl FnOnce(&Operator, &mut Store<HostState>) -> wasmtime::Result<Result<R, types::Error>>,
+    ) -> Result<R> {
+        let Running { store, operator } = self.running()?;
+        let ticks = store.data_mut().begin_call(keys);
+        store.set_epoch_deadline(ticks);
+        let answer = call(operator.howdah_operator_operator(), store);
+        let mut ended = store.data_mut().end_call();
+        let metrics = store.data().metrics;
+        let result = match (ended.state_error.take(), answer) {
+            (Some(error), _) => Err(state_error(&store.data().subject, function, error)),
+            (None, Ok(Ok(value))) => Ok(value),
+            (None, Ok(Err(error))) => Err(refused(&store.data().subject, function, error)),
+            (None, Err(error)) => Err(trap::explain(store.data(), function, ended, &error)),
+        };
+        self.metrics = metrics;
+        result.map_err(|error| self.fail(error))
+    }
+
+    /// The instance cannot go on: drops it.
+    pub(crate) fn fail(&mut self, error: Error) -> Error {
+        self.failure = Some((error.kind(), error.to_string()));
+        self.running = None;
+        self.metrics.memory_bytes = 0;
+        error
+    }
+
+    /// The host's side of the instance.
+    pub(crate) fn host(&mut self) -> Result<&mut HostState> {
+        Ok(self.running()?.store.data_mut())
+    }
+
+    pub(crate) fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    pub(crate) fn metrics(&self) -> InstanceMetrics {
+        self.metrics
+    }
+
+    fn running(&mut self) -> Result<&mut Running> {
+        let (subject, failure) = (&self.subject, &self.failure);
+        self.running.as_mut().ok_or_else(|| match failure {
+            Some((kind, earlier)) => Error::new(
+                *kind,
+                format!("{subject} has stopped after an earlier error: {earlier}"),
+            ),
+            None => Error::new(ErrorKind::Host, format!("{subject} does not run")),
+        })
+    }
+}
+
+fn refused(subject: &Subject, function: &str, error: types::Error) -> Error {
+    let types::Error { kind, mut message } = error;
+    message.truncate(message.floor_char_boundary(MESSAGE_LIMIT_BYTES));
+    let kind = match kind {
+        types::ErrorKind::LimitExceeded => ErrorKind::Limit,
+        _ => ErrorKind::Operator,
+    };
+    Error::new(kind, format!("{subject} failed in {function}: {message}"))
+}
+
+pub(crate) fn state_error(subject: &Subject, function: &str, error: howdah_state::Error) -> Error {
+    Error::with_source(
+        ErrorKind::State,
+        format!("the state of {subject} failed in {function}: {error}"),
+        error,
+    )
+}

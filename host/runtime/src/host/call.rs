@@ -1,0 +1,174 @@
+//! One call into the operator: its deadline, its budget, and what went wrong during it.
+
+use super::HostState;
+use crate::clock;
+use crate::epoch;
+use crate::limits::{Limits, display_bytes};
+use howdah_state::KeyBatch;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wasmtime::UpdateDeadline;
+
+/// A state call that takes longer waits for the disk or for a flush. What it waits past this
+/// is not held against the operator; below it, it is, or an operator could go on for ever
+/// in state calls.
+const STALL: Duration = Duration::from_millis(100);
+
+/// The running call; begins anew with each.
+pub(crate) struct Call {
+    started: Instant,
+    timeout: Duration,
+    /// Time spent in state calls.
+    state_time: Duration,
+    /// The part of it that does not count towards the deadline.
+    stalled: Duration,
+    /// Bytes that may still be copied out of guest memory.
+    budget_bytes: usize,
+    /// The keys that `current` stands for; only in `process`.
+    pub(super) keys: Option<Arc<KeyBatch>>,
+    /// The first failure of the state store.
+    pub(super) state_error: Option<howdah_state::Error>,
+    /// The last message that the operator logged as an error: the reason of a panic.
+    pub(super) last_error: Option<String>,
+    pub(super) messages_logged: u32,
+    pub(super) messages_dropped: u64,
+}
+
+/// What is known when a call has ended, besides its answer.
+pub(crate) struct Ended {
+    pub(crate) state_error: Option<howdah_state::Error>,
+    pub(crate) memory_refused: bool,
+    pub(crate) last_error: Option<String>,
+}
+
+impl Call {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            started: clock::now(),
+            timeout: Duration::from_millis(limits.call_timeout_ms),
+            state_time: Duration::ZERO,
+            stalled: Duration::ZERO,
+            budget_bytes: limits.batch_bytes,
+            keys: None,
+            state_error: None,
+            last_error: None,
+            messages_logged: 0,
+            messages_dropped: 0,
+        }
+    }
+
+    /// Counts bytes that are copied out of guest memory.
+    pub(crate) fn take_bytes(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
+        self.budget_bytes = self.budget_bytes.checked_sub(bytes).ok_or(BudgetExceeded)?;
+        Ok(())
+    }
+
+    fn elapsed(&self) -> Duration {
+        clock::now().duration_since(self.started)
+    }
+}
+
+/// The call made the host copy more than `Limits::batch_bytes`.
+#[derive(Debug)]
+pub(crate) struct BudgetExceeded;
+
+impl BudgetExceeded {
+    /// As the end of a sentence.
+    pub(crate) fn describe(limits: &Limits) -> String {
+        format!(
+            "handed over more than {} in one call (limits.batch-bytes)",
+            display_bytes(limits.batch_bytes)
+        )
+    }
+}
+
+impl HostState {
+    /// A call begins. Returns the ticks until its deadline.
+    pub(crate) fn begin_call(&mut self, keys: Option<Arc<KeyBatch>>) -> u64 {
+        self.call = Call { keys, ..Call::new(&self.limits) };
+        self.memory.take_refused();
+        epoch::ticks(self.call.timeout)
+    }
+
+    /// The epoch has reached the deadline of the call: stop it, unless it waited for the state
+    /// store part of the time.
+    pub(crate) fn deadline_reached(&self) -> UpdateDeadline {
+        let spent = self.call.elapsed().saturating_sub(self.call.stalled);
+        match self.call.timeout.checked_sub(spent) {
+            None | Some(Duration::ZERO) => UpdateDeadline::Interrupt,
+            Some(left) => UpdateDeadline::Continue(epoch::ticks(left)),
+        }
+    }
+
+    /// The call has ended, well or not.
+    pub(crate) fn end_call(&mut self) -> Ended {
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.metrics.calls_total += 1;
+        self.metrics.guest_nanos_total +=
+            nanos(self.call.elapsed().saturating_sub(self.call.state_time));
+        self.metrics.state_nanos_total += nanos(self.call.state_time);
+        self.metrics.log_messages_dropped_total += self.call.messages_dropped;
+        self.metrics.memory_bytes = u64::try_from(self.memory.used_bytes()).unwrap_or(u64::MAX);
+        self.report_dropped_messages();
+        self.call.keys = None;
+        Ended {
+            state_error: self.call.state_error.take(),
+            memory_refused: self.memory.take_refused(),
+            last_error: self.call.last_error.take(),
+        }
+    }
+
+    /// Runs a state call and takes its time.
+    pub(super) fn state_call<R>(&mut self, call: impl FnOnce(&mut Self) -> R) -> R {
+        let started = clock::now();
+        let result = call(self);
+        let time = clock::now().duration_since(started);
+        self.call.state_time += time;
+        self.call.stalled += time.saturating_sub(STALL);
+        self.metrics.state_calls_total += 1;
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Subject;
+
+    fn host(call_timeout_ms: u64) -> HostState {
+        let limits = Limits { call_timeout_ms, batch_bytes: 10, ..Limits::default() };
+        HostState::new(Subject::Component("test".to_owned()), &limits, None)
+    }
+
+    #[test]
+    fn a_call_past_its_deadline_is_stopped() {
+        assert!(matches!(host(0).deadline_reached(), UpdateDeadline::Interrupt));
+    }
+
+    #[test]
+    fn waiting_for_the_state_store_moves_the_deadline() {
+        let mut host = host(1);
+        host.call.stalled = Duration::from_secs(3600);
+        assert!(matches!(host.deadline_reached(), UpdateDeadline::Continue(2)));
+        host.begin_call(None);
+        assert_eq!(host.call.stalled, Duration::ZERO);
+    }
+
+    #[test]
+    fn short_state_calls_do_not_move_the_deadline() {
+        let mut host = host(1);
+        host.state_call(|_| ());
+        assert_eq!(host.call.stalled, Duration::ZERO);
+        assert_eq!(host.metrics.state_calls_total, 1);
+    }
+
+    #[test]
+    fn the_budget_is_for_one_call() {
+        let mut host = host(1);
+        assert!(host.call.take_bytes(4).is_ok());
+        assert!(host.call.take_bytes(7).is_err());
+        assert!(host.call.take_bytes(6).is_ok());
+        host.begin_call(None);
+        assert!(host.call.take_bytes(10).is_ok());
+    }
+}

@@ -1,0 +1,67 @@
+//! What the host keeps for one instance, and the functions that the operator imports.
+
+mod call;
+mod logging;
+mod state;
+
+pub(crate) use call::{BudgetExceeded, Call, Ended};
+pub(crate) use state::{NamedState, Task, column_bytes};
+
+use crate::instance::Context;
+use crate::limits::{Limits, MemoryLimiter};
+use crate::metrics::InstanceMetrics;
+use std::fmt;
+use std::sync::Arc;
+use wasmtime::component::ResourceTable;
+
+/// Resource handles that an instance may hold at once.
+const HANDLES_LIMIT: usize = 1024;
+
+/// The data of an instance's store.
+pub(crate) struct HostState {
+    pub(crate) subject: Subject,
+    pub(crate) limits: Limits,
+    pub(crate) memory: MemoryLimiter,
+    pub(crate) metrics: InstanceMetrics,
+    /// The running call.
+    pub(crate) call: Call,
+    /// State and keys of the subtask; `None` for `describe`, which must be pure.
+    pub(crate) task: Option<Task>,
+    handles: ResourceTable,
+}
+
+impl HostState {
+    pub(crate) fn new(subject: Subject, limits: &Limits, task: Option<Task>) -> Self {
+        let mut handles = ResourceTable::new();
+        handles.set_max_capacity(HANDLES_LIMIT);
+        Self {
+            subject,
+            limits: limits.clone(),
+            memory: MemoryLimiter::new(limits.memory_bytes),
+            metrics: InstanceMetrics::default(),
+            call: Call::new(limits),
+            task,
+            handles,
+        }
+    }
+}
+
+/// Who runs; what errors and logs call it.
+#[derive(Debug, Clone)]
+pub(crate) enum Subject {
+    /// A component that is asked what it is.
+    Component(String),
+    /// One subtask of an operator.
+    Subtask(Arc<Context>),
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Component(name) => write!(f, "component {name}"),
+            Self::Subtask(context) => {
+                write!(f, "operator {} (subtask {})", context.operator, context.subtask)
+            }
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! An operator that misbehaves harms itself only, and is told what it did.
+
+use crate::support::{Running, Start, hostile};
+use howdah_runtime::{Error, ErrorKind, Limits};
+
+const WHO: &str = "operator counter (subtask 0) ";
+
+fn open(mode: &str) -> Running {
+    Start::mode(mode).open(&hostile()).unwrap()
+}
+
+#[track_caller]
+fn fails(mode: &str, kind: ErrorKind, message: &str) {
+    assert_fails(&mut open(mode), kind, message);
+}
+
+/// The message begins with the operator, subtask and `message`.
+#[track_caller]
+fn assert_fails(running: &mut Running, kind: ErrorKind, message: &str) -> Error {
+    let error = running.process(&[1, 2, 3]).unwrap_err();
+    let text = error.to_string();
+    assert_eq!(error.kind(), kind, "{text}");
+    assert!(text.starts_with(&format!("{WHO}{message}")), "{text}");
+    error
+}
+
+#[test]
+fn a_loop_is_stopped() {
+    let limits = Limits { call_timeout_ms: 30, ..Limits::default() };
+    let mut running = Start { limits, ..Start::mode("loop") }.open(&hostile()).unwrap();
+    let message = "did not return from process within 30 ms (limits.call-timeout-ms)";
+    assert_fails(&mut running, ErrorKind::Limit, message);
+}
+
+#[test]
+fn memory_is_limited() {
+    let limits = Limits { memory_bytes: 8 << 20, ..Limits::default() };
+    let mut running = Start { limits, ..Start::mode("allocate") }.open(&hostile()).unwrap();
+    let message = "went past its memory limit of 8 MiB in process (limits.memory-bytes)";
+    assert_fails(&mut running, ErrorKind::Limit, message);
+}
+
+#[test]
+fn a_panic_is_told_with_its_message_and_place() {
+    let mut running = open("panic");
+    let error = assert_fails(&mut running, ErrorKind::Trap, "trapped in process: ").to_string();
+    assert!(error.contains("this operator was told to panic"), "{error}");
+    assert!(error.contains("unreachable"), "{error}");
+    assert!(error.contains("hostile::"), "a backtrace with demangled names: {error}");
+}
+
+#[test]
+fn a_stack_overflow_is_a_trap() {
+    let mut running = open("recurse");
+    let error = assert_fails(&mut running, ErrorKind::Trap, "trapped in process: ").to_string();
+    assert!(error.contains("stack"), "{error}");
+    assert!(error.ends_with("in hostile::process::recurse"), "{error}");
+}
+
+#[test]
+fn an_error_is_passed_on() {
+    fails("error", ErrorKind::Operator, "failed in process: this operator was told to fail");
+}
+
+#[test]
+fn short_data() {
+    fails(
+        "short-data",
+        ErrorKind::Buffer,
+        "returned from process: output `output`: column `auction` (int64): its data has 23 bytes \
+         where 3 rows take 24",
+    );
+}
+
+#[test]
+fn descending_offsets() {
+    fails(
+        "offsets-descending",
+        ErrorKind::Buffer,
+        "returned from process: output `output`: column `note` (utf8): row 1 has an end offset \
+         before its start",
+    );
+}
+
+#[test]
+fn offsets_past_the_end() {
+    fails(
+        "offsets-past-end",
+        ErrorKind::Buffer,
+        "returned from process: output `output`: column `note` (utf8): its last offset is 9",
+    );
+}
+
+#[test]
+fn invalid_utf8() {
+    fails(
+        "invalid-utf8",
+        ErrorKind::Buffer,
+        "returned from process: output `output`: column `note` (utf8): row 0 is not valid UTF-8",
+    );
+}
+
+#[test]
+fn a_short_validity() {
+    fails(
+        "validity-too-short",
+        ErrorKind::Buffer,
+        "returned from process: output `output`: column `note` (utf8): its validity has 0 bytes",
+    );
+}
+
+#[test]
+fn a_null_where_none_may_be() {
+    fails(
+        "null-not-nullable",
+        ErrorKind::Buffer,
+        "returned from process: output `output`: column `auction` (int64): row 1 is null",
+    );
+}
+
+#[test]
+fn bits_past_the_end() {
+    fails(
+        "bits-past-end",
+        ErrorKind::Buffer,
+        "returned from process: output `output`: column `even` (boolean): its data has a 1 bit \
+         past the last of 3 rows",
+    );
+}
+
+#[test]
+fn a_missing_column() {
+    fails(
+        "wrong-column-count",
+        ErrorKind::Buffer,
+        "returned from process: output `output`: there are 3 columns where the schema has 4",
+    );
+}
+
+#[test]
+fn more_rows_than_the_limit() {
+    fails(
+        "huge-rows",
+        ErrorKind::Limit,
+        "returned from process: 4294967295 rows in one call, more than 1048576 (limits.batch-rows)",
+    );
+}
+
+#[test]
+fn more_rows_than_there_are_even_without_a_limit() {
+    let limits = Limits { batch_rows: usize::MAX, ..Limits::default() };
+    let mut running = Start { limits, ..Start::mode("huge-rows") }.open(&hostile()).unwrap();
+    let message = "returned from process: output `output`: column `auction` (int64): its data";
+    assert_fails(&mut running, ErrorKind::Buffer, message);
+}
+
+#[test]
+fn more_bytes_than_the_limit() {
+    let limits = Limits { batch_bytes: 100, ..Limits::default() };
+    let mut running = Start { limits, ..Start::mode("none") }.open(&hostile()).unwrap();
+    let message = "returned from process: it handed over more than 100 bytes in one call \
+                   (limits.batch-bytes)";
+    assert_fails(&mut running, ErrorKind::Limit, message);
+}
+
+#[test]
+fn far_more_bytes_than_the_limit_are_not_even_copied() {
+    let limits = Limits { batch_bytes: 100, ..Limits::default() };
+    let mut running = Start { limits, ..Start::mode("none") }.open(&hostile()).unwrap();
+    let error = running.process(&[7; 100_000]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit);
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{WHO}handed over more than 100 bytes in one call, in process (limits.batch-bytes)"
+        )
+    );
+}
+
+#[test]
+fn more_bytes_than_the_limit_in_a_state_call() {
+    let limits = Limits { batch_bytes: 23, ..Limits::default() };
+    let mut running = Start { limits, ..Start::mode("none") }.open(&hostile()).unwrap();
+    let message = "failed in process: the operator handed over more than 23 bytes in one call \
+                   (limits.batch-bytes)";
+    assert_fails(&mut running, ErrorKind::Limit, message);
+}
+
+#[test]
+fn an_output_that_was_not_declared() {
+    fails(
+        "undeclared-port",
+        ErrorKind::Buffer,
+        "returned from process: rows for output 7, but describe declared 1",
+    );
+}
+
+#[test]
+fn too_few_timestamps() {
+    fails(
+        "timestamps-too-short",
+        ErrorKind::Buffer,
+        "returned from process: output `output`: the timestamps have 16 bytes where 3 rows take 24",
+    );
+}
+
+#[test]
+fn an_invalid_row_kind() {
+    fails(
+        "row-kinds-invalid",
+        ErrorKind::Buffer,
+        "returned from process: output `output`: row 1 has row kind 9",
+    );
+}
+
+#[test]
+fn row_kinds_without_a_changelog() {
+    fails(
+        "row-kinds-undeclared",
+        ErrorKind::Buffer,
+        "returned from process: output `output`: row 1 is no insert, but describe declares no \
+         changelog",
+    );
+}
+
+#[test]
+fn a_state_that_was_not_declared() {
+    fails(
+        "state-undeclared",
+        ErrorKind::Operator,
+        "failed in process: describe declared no state `undeclared`, only: counts",
+    );
+}
+
+#[test]
+fn a_put_with_a_column_too_many() {
+    fails(
+        "state-put-wrong-columns",
+        ErrorKind::Operator,
+        "failed in process: state `counts`: there are 2 columns where the schema has 1",
+    );
+}
+
+#[test]
+fn a_put_with_short_data() {
+    fails(
+        "state-put-short-data",
+        ErrorKind::Operator,
+        "failed in process: state `counts`: column `bids` (int64): its data has 3 bytes where 3 \
+         rows take 24",
+    );
+}
+
+#[test]
+fn an_argument_error_that_the_operator_ignores_does_no_harm() {
+    let mut running = open("state-drop-error");
+    assert!(running.process(&[1]).unwrap().is_empty());
+    assert!(running.process(&[1]).unwrap().is_empty());
+}
+
+#[test]
+fn a_selected_key_out_of_range() {
+    fails("state-selected-out-of-range", ErrorKind::Operator, "failed in process: selected keys: ");
+}
+
+#[test]
+fn an_explicit_key_of_another_subtask() {
+    let start = Start { parallelism: 4, subtask: 0, ..Start::mode("state-explicit-foreign-key") };
+    let mut running = start.open(&hostile()).unwrap();
+    let error = assert_fails(
+        &mut running,
+        ErrorKind::Operator,
+        "failed in process: explicit keys: the key of row ",
+    );
+    assert!(error.to_string().ends_with(" belongs to another subtask"), "{error}");
+}
+
+#[test]
+fn explicit_keys_of_its_own_are_fine() {
+    open("state-explicit-foreign-key").process(&[1]).unwrap();
+}
+
+#[test]
+fn malformed_explicit_keys() {
+    fails(
+        "state-explicit-malformed",
+        ErrorKind::Operator,
+        "failed in process: explicit keys: column `auction` (int64): its data has 3 bytes where 2 \
+         rows take 16",
+    );
+}
+
+#[test]
+fn after_an_error_every_call_says_so() {
+    let mut running = open("error");
+    running.process(&[1]).unwrap_err();
+    let stopped = format!("{WHO}has stopped after an earlier error: {WHO}failed in process: ");
+    let mut errors = vec![
+        running.process(&[1]).unwrap_err(),
+        running.instance.on_barrier(1).unwrap_err(),
+        running.instance.freeze(1).unwrap_err(),
+    ];
+    errors.push(running.instance.close().unwrap_err());
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::Operator);
+        assert!(error.to_string().starts_with(&stopped), "{error}");
+    }
+}
+
+#[test]
+fn a_malformed_batch_stops_the_instance_too() {
+    let mut running = open("short-data");
+    running.process(&[1]).unwrap_err();
+    assert_eq!(running.instance.on_barrier(1).unwrap_err().kind(), ErrorKind::Buffer);
+    assert_eq!(running.instance.metrics().memory_bytes, 0);
+}
+
+#[test]
+fn another_instance_of_the_same_component_goes_on() {
+    let mut bad = open("panic");
+    let mut good = open("none");
+    good.process(&[1]).unwrap();
+    bad.process(&[1]).unwrap_err();
+    drop(bad);
+    assert_eq!(crate::support::numbers(&good.process(&[1]).unwrap()[0], 1), [2]);
+}

@@ -1,0 +1,12 @@
+//! The runtime as a pipeline sees it: real components, a real state store.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
+mod code_cache;
+mod describe;
+mod engine;
+mod hostile;
+mod load;
+mod process;
+mod state_failure;
+mod support;

@@ -1,0 +1,122 @@
+//! An operator on a real state store in a temporary directory.
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use howdah_operator_artifacts::HOSTILE;
+use howdah_runtime::{
+    Component, Context, Engine, EngineOptions, Error, Instance, Limits, OperatorSpec, Output,
+};
+use howdah_state::{
+    KeyBatch, KeyEncoder, KeyGroups, Restore, StateDescriptor, StateStore, StoreOptions,
+};
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+use tempfile::TempDir;
+
+pub(crate) static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
+    Engine::new(EngineOptions { instances_limit: 32, ..EngineOptions::default() }).unwrap()
+});
+
+static HOSTILE_COMPONENT: LazyLock<Component> =
+    LazyLock::new(|| ENGINE.load(Path::new(HOSTILE)).unwrap());
+
+/// The operator that misbehaves on demand.
+pub(crate) fn hostile() -> Component {
+    HOSTILE_COMPONENT.clone()
+}
+
+/// `{"mode": ..}`.
+pub(crate) fn mode(mode: &str) -> String {
+    serde_json::json!({ "mode": mode }).to_string()
+}
+
+/// One instance, and all that it needs to run.
+pub(crate) struct Running {
+    pub(crate) instance: Instance,
+    pub(crate) spec: OperatorSpec,
+    // Dropped after the instance, which has states of it.
+    store: Option<StateStore>,
+    _directory: TempDir,
+}
+
+/// How an operator is started.
+#[derive(Clone)]
+pub(crate) struct Start {
+    pub(crate) config: String,
+    pub(crate) limits: Limits,
+    pub(crate) parallelism: u32,
+    pub(crate) subtask: u32,
+    pub(crate) write_buffer_limit_bytes: usize,
+}
+
+impl Start {
+    pub(crate) fn mode(name: &str) -> Self {
+        Self {
+            config: mode(name),
+            limits: Limits::default(),
+            parallelism: 1,
+            subtask: 0,
+            write_buffer_limit_bytes: StoreOptions::default().write_buffer_limit_bytes,
+        }
+    }
+
+    pub(crate) fn open(&self, component: &Component) -> Result<Running, Error> {
+        let directory = TempDir::new().unwrap();
+        let options = StoreOptions {
+            sync: false,
+            write_buffer_limit_bytes: self.write_buffer_limit_bytes,
+            ..StoreOptions::default()
+        };
+        let store = StateStore::open(directory.path().to_owned(), "test", options).unwrap();
+        let spec = component.describe(&self.config, &self.limits)?;
+        let table = |state: &howdah_runtime::StateSpec| {
+            let descriptor = StateDescriptor {
+                pipeline: "pipeline".to_owned(),
+                operator: "counter".to_owned(),
+                state: state.name.clone(),
+                key: spec.key_columns(),
+                value: state.fields.clone(),
+                parallelism: self.parallelism,
+                key_groups: KeyGroups::DEFAULT_COUNT,
+            };
+            store.value_state(descriptor, Restore::Fresh).unwrap()
+        };
+        let states =
+            spec.states.iter().map(|state| table(state).subtask(self.subtask).unwrap()).collect();
+        let context = Context {
+            pipeline: "pipeline".to_owned(),
+            operator: "counter".to_owned(),
+            subtask: self.subtask,
+            parallelism: self.parallelism,
+            key_groups: KeyGroups::DEFAULT_COUNT,
+            config: self.config.clone(),
+            restored_from: None,
+        };
+        let instance = component.instantiate(&spec, context, &self.limits, states)?;
+        Ok(Running { instance, spec, store: Some(store), _directory: directory })
+    }
+}
+
+impl Running {
+    /// The store goes away while the instance still has states of it.
+    pub(crate) fn close_store(&mut self) {
+        self.store.take().unwrap().close().unwrap();
+    }
+
+    /// One row for each auction, each with price 1.
+    pub(crate) fn process(&mut self, auctions: &[i64]) -> Result<Vec<Output>, Error> {
+        let prices = vec![1; auctions.len()];
+        let columns: Vec<ArrayRef> =
+            vec![Arc::new(Int64Array::from(auctions.to_vec())), Arc::new(Int64Array::from(prices))];
+        let batch = RecordBatch::try_new(self.spec.inputs[0].schema(), columns).unwrap();
+        let encoder = KeyEncoder::new(&self.spec.key_columns()).unwrap();
+        let key = &batch.columns()[..1];
+        let (keys, row_keys) = KeyBatch::distinct(key, &encoder.encode(key).unwrap()).unwrap();
+        let timestamps: Vec<i64> = (0..).take(auctions.len()).collect();
+        self.instance.process(0, &batch, &timestamps, -1, keys, &row_keys)
+    }
+}
+
+/// The column of an output as numbers.
+pub(crate) fn numbers(output: &Output, column: usize) -> Vec<i64> {
+    output.batch.column(column).as_any().downcast_ref::<Int64Array>().unwrap().values().to_vec()
+}

@@ -1,0 +1,577 @@
+//! Commits snapshots: one writer, everything it needs to know kept in memory.
+//!
+//! Stock commits walk the manifest history each time; this one reads it once, when the table
+//! is opened, and folds its own commits into what it knows.
+
+use crate::data_file::{DataFile, FileId, no_statistics};
+use crate::deletion_vector;
+use crate::file_system::FileSystem;
+use crate::metadata::{
+    SnapshotContent, SnapshotReader, TableDirectory, block_on, open_pin, read_snapshot,
+    snapshot_ids, tagged_checkpoints, write_error,
+};
+use crate::pin::{Pin, PinnedFile};
+use crate::retention::Retention;
+use crate::schema::TableSchema;
+use crate::{Error, ErrorKind, Result};
+use paimon::spec::{
+    BinaryRow, CommitKind, FileKind, IndexFileMeta, IndexManifest, IndexManifestEntry, Manifest,
+    ManifestEntry, ManifestFileMeta, ManifestList, Snapshot,
+};
+use roaring::RoaringBitmap;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Snapshot format that current Paimon writes.
+const SNAPSHOT_VERSION: i32 = 3;
+/// Format of a manifest entry.
+const ENTRY_VERSION: i32 = 2;
+/// Format of an entry of an index manifest.
+const INDEX_ENTRY_VERSION: i32 = 1;
+/// Manifests in the base list that start their merge into one.
+const MANIFESTS_LIMIT: usize = 30;
+/// Levels of sorted runs: the oldest is at the top; 0 is for other writers.
+pub(crate) const TOP_LEVEL: i32 = 62;
+/// While the deletion vectors of a bucket are smaller than this, they share one index file;
+/// above, each data file has its own, so that a commit rewrites only what it touched.
+const SHARED_INDEX_LIMIT_BYTES: u64 = 64 << 10;
+
+/// What a commit changes.
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub(crate) kind: CommitKind,
+    /// Goes into the snapshot, for people: the checkpoint.
+    pub(crate) identifier: u64,
+    pub(crate) added: Vec<Arc<DataFile>>,
+    pub(crate) removed: HashSet<FileId>,
+    /// Rows that die, of files that were there and of those that are added.
+    pub(crate) dead: HashMap<FileId, RoaringBitmap>,
+}
+
+/// The single writer of a table.
+#[derive(Debug)]
+pub(crate) struct Committer {
+    pub(crate) files: FileSystem,
+    pub(crate) table: TableDirectory,
+    pub(crate) schema: TableSchema,
+    pub(crate) retention: Retention,
+    pin: Arc<Pin>,
+    manifests: Vec<ManifestFileMeta>,
+    index_files: Vec<(u32, IndexFileMeta)>,
+    index_manifest: Option<String>,
+    /// The two manifest lists of the latest snapshot.
+    lists: Vec<PathBuf>,
+    next_sequence_number: i64,
+}
+
+impl Committer {
+    /// Starts an empty table: writes its first snapshot.
+    pub(crate) fn create(
+        files: FileSystem,
+        table: TableDirectory,
+        schema: TableSchema,
+    ) -> Result<Self> {
+        for directory in [table.manifests(), table.snapshots(), table.index(), table.tags()] {
+            files.create_directory(&directory)?;
+        }
+        let buckets = vec![Vec::new(); schema.key_groups.parallelism() as usize];
+        let mut committer = Self {
+            files,
+            table,
+            schema,
+            retention: Retention::default(),
+            pin: Arc::new(Pin { snapshot: 0, buckets }),
+            manifests: Vec::new(),
+            index_files: Vec::new(),
+            index_manifest: None,
+            lists: Vec::new(),
+            next_sequence_number: 0,
+        };
+        committer.commit(Change {
+            kind: CommitKind::APPEND,
+            identifier: 0,
+            added: Vec::new(),
+            removed: HashSet::new(),
+            dead: HashMap::new(),
+        })?;
+        Ok(committer)
+    }
+
+    /// Opens a table at a snapshot: what came after it is removed, and so is every file that no
+    /// snapshot names.
+    pub(crate) fn restore(
+        files: FileSystem,
+        table: TableDirectory,
+        schema: TableSchema,
+        snapshot: i64,
+    ) -> Result<Self> {
+        let later = roll_back(&files, &table, snapshot)?;
+        let ids = snapshot_ids(&files, &table)?;
+        let mut reader = SnapshotReader::new(&files, &table);
+        let mut named: Vec<(i64, Vec<PathBuf>)> = Vec::new();
+        let mut latest = None;
+        for id in ids {
+            let read = read_snapshot(&files, &table, id)?;
+            let content = reader.read(&read)?;
+            named.push((id, files_of(&table, &read, &content)));
+            latest = Some((read, content));
+        }
+        let (latest, content) = latest.filter(|(read, _)| read.id() == snapshot).ok_or_else(|| {
+            Error::corrupt(format!("table {} has no snapshot {snapshot}", table.name))
+        })?;
+        remove_orphans(&files, &table, &schema, &named)?;
+        let pin = open_pin(&files, &table, &schema, snapshot, &content)?;
+        let next_sequence_number =
+            pin.files().map(|pinned| pinned.file.meta.max_sequence_number + 1).max().unwrap_or(0);
+        let checkpoints = tagged_checkpoints(&files, &table)?;
+        let now_ms = crate::seam::wall_clock_ms();
+        tracing::info!(table = table.name, snapshot, rolled_back = later, "state table restored");
+        let SnapshotContent { manifests, index_files, .. } = content;
+        Ok(Self {
+            retention: Retention::load(named, checkpoints, now_ms),
+            lists: lists_of(&table, &latest),
+            index_manifest: latest.index_manifest().map(str::to_owned),
+            pin: Arc::new(pin),
+            files,
+            table,
+            schema,
+            manifests,
+            index_files,
+            next_sequence_number,
+        })
+    }
+
+    /// The latest snapshot, open.
+    pub(crate) fn pin(&self) -> &Arc<Pin> {
+        &self.pin
+    }
+
+    /// Gives out sequence numbers for this many rows; returns the first.
+    pub(crate) fn take_sequence_numbers(&mut self, rows: usize) -> i64 {
+        let first = self.next_sequence_number;
+        self.next_sequence_number += i64::try_from(rows).unwrap_or(i64::MAX);
+        first
+    }
+
+    /// The level of the next sorted run of a bucket; `None` when there is no room for one.
+    pub(crate) fn next_level(&self, bucket: u32) -> Option<i32> {
+        let newest = self.pin.bucket(bucket).first().map_or(TOP_LEVEL + 1, |f| f.file.meta.level);
+        (newest > 1).then_some(newest - 1)
+    }
+
+    /// Commits one snapshot.
+    ///
+    /// # Errors
+    /// `Storage` when it cannot be written; the table stays at the snapshot before.
+    pub(crate) fn commit(&mut self, change: Change) -> Result<i64> {
+        let id = self.pin.snapshot + 1;
+        let pin = self.next_pin(id, &change)?;
+        let index_files = self.next_index_files(&pin, &change)?;
+        let index_changed = index_files != self.index_files;
+        let index_manifest = match index_changed {
+            true => self.write_index_manifest(&index_files)?,
+            false => self.index_manifest.clone(),
+        };
+        let delta = self.write_delta(&change)?;
+        let base = self.base_manifests()?;
+        let lists = [self.write_list("0", &base)?, self.write_list("1", delta.as_slice())?];
+        for bucket in change.added.iter().map(|file| file.bucket).collect::<BTreeSet<_>>() {
+            self.files.sync_directory(&self.table.bucket(bucket))?;
+        }
+        if index_changed {
+            self.files.sync_directory(&self.table.index())?;
+        }
+        self.files.sync_directory(&self.table.manifests())?;
+        self.write_snapshot(id, &pin, &change, &lists, index_manifest.as_ref())?;
+
+        let before = self.all_files();
+        self.manifests = base;
+        self.manifests.extend(delta);
+        self.index_files = index_files;
+        self.index_manifest = index_manifest;
+        self.lists = lists.iter().map(|name| self.table.manifests().join(name)).collect();
+        self.pin = Arc::new(pin);
+        let after = self.all_files();
+        self.retention.committed(
+            id,
+            after.difference(&before).cloned(),
+            before.difference(&after).cloned(),
+            crate::seam::wall_clock_ms(),
+        );
+        Ok(id)
+    }
+
+    fn next_pin(&self, id: i64, change: &Change) -> Result<Pin> {
+        let mut buckets = self.pin.buckets.clone();
+        for of_bucket in &mut buckets {
+            of_bucket.retain(|pinned| !change.removed.contains(&pinned.file.id));
+        }
+        for file in &change.added {
+            let of_bucket = buckets.get_mut(file.bucket as usize).ok_or_else(|| {
+                Error::invalid(format!("table {} has no bucket {}", self.table.name, file.bucket))
+            })?;
+            of_bucket.push(PinnedFile { file: file.clone(), dead: Arc::default() });
+            of_bucket.sort_by_key(|pinned| pinned.file.meta.level);
+        }
+        for pinned in buckets.iter_mut().flatten() {
+            if let Some(dead) = change.dead.get(&pinned.file.id)
+                && !dead.is_empty()
+            {
+                *Arc::make_mut(&mut pinned.dead) |= dead;
+            }
+        }
+        let pin = Pin { snapshot: id, buckets };
+        pin.check(&self.table.name)?;
+        Ok(pin)
+    }
+
+    /// The deletion-vector index files after a change; rewrites those it touches.
+    fn next_index_files(&self, pin: &Pin, change: &Change) -> Result<Vec<(u32, IndexFileMeta)>> {
+        let mut next = Vec::new();
+        for (bucket, of_bucket) in (0_u32..).zip(&pin.buckets) {
+            let old: Vec<&IndexFileMeta> = self
+                .index_files
+                .iter()
+                .filter(|(of, _)| *of == bucket)
+                .map(|(_, meta)| meta)
+                .collect();
+            let rewritten = self.rewrite_index_files(&old, of_bucket, change)?;
+            next.extend(rewritten.into_iter().map(|meta| (bucket, meta)));
+        }
+        Ok(next)
+    }
+
+    fn rewrite_index_files(
+        &self,
+        old: &[&IndexFileMeta],
+        of_bucket: &[PinnedFile],
+        change: &Change,
+    ) -> Result<Vec<IndexFileMeta>> {
+        let with_dead: Vec<(&str, &RoaringBitmap)> = of_bucket
+            .iter()
+            .filter(|pinned| !pinned.dead.is_empty())
+            .map(|pinned| (pinned.file.meta.file_name.as_str(), pinned.dead.as_ref()))
+            .collect();
+        let changed: HashSet<&str> = of_bucket
+            .iter()
+            .filter(|pinned| change.dead.get(&pinned.file.id).is_some_and(|dead| !dead.is_empty()))
+            .map(|pinned| pinned.file.meta.file_name.as_str())
+            .collect();
+        let live: HashSet<&str> = with_dead.iter().map(|(name, _)| *name).collect();
+        // An index file stays as it is when all that it covers is live and unchanged.
+        let covers = |meta: &IndexFileMeta| -> Vec<String> {
+            meta.deletion_vectors_ranges.iter().flatten().map(|(name, _)| name.clone()).collect()
+        };
+        let (kept, stale): (Vec<&IndexFileMeta>, Vec<&IndexFileMeta>) =
+            old.iter().copied().partition(|meta| {
+                covers(meta)
+                    .iter()
+                    .all(|name| live.contains(name.as_str()) && !changed.contains(name.as_str()))
+            });
+        if changed.is_empty() && stale.is_empty() {
+            return Ok(kept.into_iter().cloned().collect());
+        }
+        if with_dead.is_empty() {
+            return Ok(Vec::new());
+        }
+        let total_bytes: u64 =
+            with_dead.iter().map(|(_, dead)| dead.serialized_size() as u64).sum();
+        let directory = self.table.index();
+        if total_bytes <= SHARED_INDEX_LIMIT_BYTES {
+            return Ok(vec![deletion_vector::write(&self.files, &directory, &with_dead)?]);
+        }
+        let covered: HashSet<String> = kept.iter().flat_map(|meta| covers(meta)).collect();
+        let mut next: Vec<IndexFileMeta> = kept.into_iter().cloned().collect();
+        for vector in with_dead.iter().filter(|(name, _)| !covered.contains(*name)) {
+            next.push(deletion_vector::write(&self.files, &directory, &[*vector])?);
+        }
+        Ok(next)
+    }
+
+    fn write_index_manifest(
+        &self,
+        index_files: &[(u32, IndexFileMeta)],
+    ) -> Result<Option<String>> {
+        if index_files.is_empty() {
+            return Ok(None);
+        }
+        let entries: Vec<IndexManifestEntry> = index_files
+            .iter()
+            .map(|(bucket, meta)| IndexManifestEntry {
+                version: INDEX_ENTRY_VERSION,
+                kind: FileKind::Add,
+                partition: no_partition(),
+                bucket: bucket_number(*bucket),
+                index_file: meta.clone(),
+            })
+            .collect();
+        let name = format!("index-manifest-{}-0", crate::seam::unique_name());
+        let path = self.table.manifests().join(&name);
+        block_on(IndexManifest::write(&self.files.file_io, &path.to_string_lossy(), &entries))
+            .map_err(|error| write_error(&path, error))?;
+        Ok(Some(name))
+    }
+
+    /// The manifest of what a change adds and removes, if it does.
+    fn write_delta(&self, change: &Change) -> Result<Option<ManifestFileMeta>> {
+        let removed = self
+            .pin
+            .files()
+            .filter(|pinned| change.removed.contains(&pinned.file.id))
+            .map(|pinned| (FileKind::Delete, &pinned.file));
+        let added = change.added.iter().map(|file| (FileKind::Add, file));
+        self.write_manifest(&removed.chain(added).collect::<Vec<_>>())
+    }
+
+    /// What the next base list names: all manifests so far, merged into one when there are many.
+    fn base_manifests(&self) -> Result<Vec<ManifestFileMeta>> {
+        if self.manifests.len() <= MANIFESTS_LIMIT {
+            return Ok(self.manifests.clone());
+        }
+        let live: Vec<_> = self.pin.files().map(|pinned| (FileKind::Add, &pinned.file)).collect();
+        Ok(self.write_manifest(&live)?.into_iter().collect())
+    }
+
+    fn write_manifest(
+        &self,
+        entries: &[(FileKind, &Arc<DataFile>)],
+    ) -> Result<Option<ManifestFileMeta>> {
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        let buckets = bucket_number(self.schema.key_groups.parallelism());
+        let rows: Vec<ManifestEntry> = entries
+            .iter()
+            .map(|(kind, file)| {
+                let bucket = bucket_number(file.bucket);
+                let meta = file.meta.clone();
+                ManifestEntry::new(*kind, no_partition(), bucket, buckets, meta, ENTRY_VERSION)
+            })
+            .collect();
+        let name = format!("manifest-{}-0", crate::seam::unique_name());
+        let path = self.table.manifests().join(&name);
+        block_on(Manifest::write(&self.files.file_io, &path.to_string_lossy(), &rows))
+            .map_err(|error| write_error(&path, error))?;
+        let size = std::fs::metadata(&path).map_err(|error| Error::io("read", &path, error))?.len();
+        let count = |wanted: FileKind| {
+            let matching = entries.iter().filter(|(kind, _)| *kind == wanted).count();
+            i64::try_from(matching).unwrap_or(i64::MAX)
+        };
+        let of_buckets = || entries.iter().map(|(_, file)| bucket_number(file.bucket));
+        let levels = || entries.iter().map(|(_, file)| file.meta.level);
+        let meta = ManifestFileMeta::new(
+            name,
+            i64::try_from(size).unwrap_or(i64::MAX),
+            count(FileKind::Add),
+            count(FileKind::Delete),
+            no_statistics()?,
+            self.schema.schema_id,
+        );
+        Ok(Some(meta.with_bucket_level_stats(
+            of_buckets().min(),
+            of_buckets().max(),
+            levels().min(),
+            levels().max(),
+        )))
+    }
+
+    fn write_list(&self, suffix: &str, manifests: &[ManifestFileMeta]) -> Result<String> {
+        let name = format!("manifest-list-{}-{suffix}", crate::seam::unique_name());
+        let path = self.table.manifests().join(&name);
+        block_on(ManifestList::write(&self.files.file_io, &path.to_string_lossy(), manifests))
+            .map_err(|error| write_error(&path, error))?;
+        Ok(name)
+    }
+
+    fn write_snapshot(
+        &self,
+        id: i64,
+        pin: &Pin,
+        change: &Change,
+        [base, delta]: &[String; 2],
+        index_manifest: Option<&String>,
+    ) -> Result<()> {
+        let rows = |pin: &Pin| -> i64 { pin.files().map(|p| p.file.meta.row_count).sum() };
+        let snapshot = Snapshot::builder()
+            .version(SNAPSHOT_VERSION)
+            .id(id)
+            .schema_id(self.schema.schema_id)
+            .base_manifest_list(base.clone())
+            .delta_manifest_list(delta.clone())
+            .commit_user("howdah".to_owned())
+            .commit_identifier(i64::try_from(change.identifier).unwrap_or(i64::MAX))
+            .commit_kind(change.kind.clone())
+            .time_millis(crate::seam::wall_clock_ms())
+            .total_record_count(Some(rows(pin)))
+            .delta_record_count(Some(rows(pin) - rows(&self.pin)))
+            .index_manifest(index_manifest.cloned())
+            .build();
+        let path = self.table.snapshot(id);
+        if path.exists() {
+            return Err(Error::new(
+                ErrorKind::Locked,
+                format!("{} exists already: another writer is at work on the table", path.display()),
+            ));
+        }
+        self.files.replace(&path, &encode_snapshot(&snapshot)?)?;
+        write_latest_hint(&self.files, &self.table, id);
+        Ok(())
+    }
+
+    /// Tags the latest snapshot as the one of a checkpoint.
+    pub(crate) fn tag(&mut self, checkpoint: u64, snapshot: i64) -> Result<()> {
+        let bytes = self.files.read(&self.table.snapshot(snapshot))?;
+        self.files.replace_unsynced(&self.table.tag(checkpoint), &bytes)?;
+        self.retention.tag(checkpoint, snapshot);
+        Ok(())
+    }
+
+    /// Makes the tags be exactly these checkpoints (a tag of a later one stays: that checkpoint
+    /// is under way).
+    pub(crate) fn retain(&mut self, checkpoints: &[(u64, i64)]) -> Result<()> {
+        let newest = checkpoints.iter().map(|(checkpoint, _)| *checkpoint).max().unwrap_or(0);
+        let tagged: Vec<u64> = self.retention.checkpoints().keys().copied().collect();
+        for checkpoint in tagged {
+            let kept = checkpoints.iter().any(|(retained, _)| *retained == checkpoint);
+            if !kept && checkpoint <= newest {
+                self.files.remove(&self.table.tag(checkpoint))?;
+                self.retention.untag(checkpoint);
+            }
+        }
+        for &(checkpoint, snapshot) in checkpoints {
+            let tagged = self.retention.checkpoints().get(&checkpoint) == Some(&snapshot);
+            if !tagged && self.retention.has(snapshot) {
+                self.tag(checkpoint, snapshot)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every file that the latest snapshot names.
+    fn all_files(&self) -> HashSet<PathBuf> {
+        let manifests = self.table.manifests();
+        let index = self.table.index();
+        let mut all: HashSet<PathBuf> = self.lists.iter().cloned().collect();
+        all.extend(self.manifests.iter().map(|meta| manifests.join(meta.file_name())));
+        all.extend(self.index_manifest.iter().map(|name| manifests.join(name)));
+        all.extend(self.index_files.iter().map(|(_, meta)| index.join(&meta.file_name)));
+        for pinned in self.pin.files() {
+            all.extend(data_paths(&self.table, pinned.file.bucket, &pinned.file.meta));
+        }
+        all
+    }
+}
+
+/// A data file and what belongs to it.
+fn data_paths(
+    table: &TableDirectory,
+    bucket: u32,
+    meta: &paimon::spec::DataFileMeta,
+) -> Vec<PathBuf> {
+    let directory = table.bucket(bucket);
+    let names = std::iter::once(&meta.file_name).chain(&meta.extra_files);
+    names.map(|name| directory.join(name)).collect()
+}
+
+fn lists_of(table: &TableDirectory, snapshot: &Snapshot) -> Vec<PathBuf> {
+    [snapshot.base_manifest_list(), snapshot.delta_manifest_list()]
+        .map(|name| table.manifests().join(name))
+        .to_vec()
+}
+
+/// Every file that a snapshot names.
+fn files_of(
+    table: &TableDirectory,
+    snapshot: &Snapshot,
+    content: &SnapshotContent,
+) -> Vec<PathBuf> {
+    let mut all = lists_of(table, snapshot);
+    all.extend(content.manifests.iter().map(|meta| table.manifests().join(meta.file_name())));
+    all.extend(snapshot.index_manifest().map(|name| table.manifests().join(name)));
+    all.extend(content.index_files.iter().map(|(_, meta)| table.index().join(&meta.file_name)));
+    for (bucket, meta) in &content.data_files {
+        all.extend(data_paths(table, *bucket, meta));
+    }
+    all
+}
+
+/// Removes the snapshots after `snapshot`, newest first, and their tags; returns how many.
+fn roll_back(files: &FileSystem, table: &TableDirectory, snapshot: i64) -> Result<usize> {
+    if !table.snapshot(snapshot).exists() {
+        return Err(Error::corrupt(format!(
+            "table {} has no snapshot {snapshot}; it was removed or never written",
+            table.name
+        )));
+    }
+    for (checkpoint, tagged) in tagged_checkpoints(files, table)? {
+        if tagged > snapshot {
+            files.remove(&table.tag(checkpoint))?;
+        }
+    }
+    let later: Vec<i64> =
+        snapshot_ids(files, table)?.into_iter().filter(|&id| id > snapshot).collect();
+    for &id in later.iter().rev() {
+        files.remove(&table.snapshot(id))?;
+    }
+    write_latest_hint(files, table, snapshot);
+    files.sync_directory(&table.snapshots())?;
+    Ok(later.len())
+}
+
+/// Removes files that no snapshot names: what a crash or a roll-back left behind.
+fn remove_orphans(
+    files: &FileSystem,
+    table: &TableDirectory,
+    schema: &TableSchema,
+    named: &[(i64, Vec<PathBuf>)],
+) -> Result<()> {
+    let used: HashSet<&PathBuf> = named.iter().flat_map(|(_, paths)| paths).collect();
+    if used.is_empty() {
+        return Err(Error::corrupt(format!(
+            "table {}: no snapshot names a file; refusing to clean up",
+            table.name
+        )));
+    }
+    let mut directories = vec![table.manifests(), table.index()];
+    directories.extend((0..schema.key_groups.parallelism()).map(|bucket| table.bucket(bucket)));
+    for directory in directories {
+        for name in files.list(&directory)? {
+            let path = directory.join(name);
+            if !used.contains(&path) {
+                files.remove(&path)?;
+            }
+        }
+    }
+    for directory in [table.snapshots(), table.tags()] {
+        for name in files.list(&directory)? {
+            if name.contains(".tmp-") {
+                files.remove(&directory.join(name))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A hint only: readers fall back to listing.
+fn write_latest_hint(files: &FileSystem, table: &TableDirectory, snapshot: i64) {
+    let path = table.snapshots().join("LATEST");
+    if let Err(error) = files.replace_unsynced(&path, snapshot.to_string().as_bytes()) {
+        tracing::warn!(table = table.name, %error, "the LATEST hint could not be written");
+    }
+}
+
+fn encode_snapshot(snapshot: &Snapshot) -> Result<Vec<u8>> {
+    serde_json::to_vec(snapshot)
+        .map_err(|error| Error::corrupt(format!("cannot encode a snapshot: {error}")))
+}
+
+/// State tables have no partitions.
+fn no_partition() -> Vec<u8> {
+    BinaryRow::new(0).to_serialized_bytes()
+}
+
+/// Paimon counts buckets in 32-bit signed numbers; `KeyGroups` limits them to fewer.
+fn bucket_number(bucket: u32) -> i32 {
+    i32::try_from(bucket).unwrap_or(i32::MAX)
+}

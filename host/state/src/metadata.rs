@@ -1,0 +1,270 @@
+//! Snapshots, manifests and tags of a table on disk.
+
+use crate::data_file::{Content, DataFile};
+use crate::deletion_vector;
+use crate::file_system::FileSystem;
+use crate::pin::{Pin, PinnedFile};
+use crate::schema::TableSchema;
+use crate::{Error, ErrorKind, Result};
+use paimon::spec::{
+    DataFileMeta, FileKind, IndexFileMeta, IndexManifest, IndexManifestEntry, Manifest,
+    ManifestEntry, ManifestFileMeta, ManifestList, Snapshot,
+};
+use roaring::RoaringBitmap;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where the files of a table lie.
+#[derive(Debug, Clone)]
+pub(crate) struct TableDirectory {
+    /// For messages: `<pipeline>__<operator>__<state>`.
+    pub(crate) name: String,
+    pub(crate) root: PathBuf,
+}
+
+impl TableDirectory {
+    pub(crate) fn snapshot(&self, id: i64) -> PathBuf {
+        self.snapshots().join(format!("snapshot-{id}"))
+    }
+
+    pub(crate) fn snapshots(&self) -> PathBuf {
+        self.root.join("snapshot")
+    }
+
+    pub(crate) fn schemas(&self) -> PathBuf {
+        self.root.join("schema")
+    }
+
+    pub(crate) fn manifests(&self) -> PathBuf {
+        self.root.join("manifest")
+    }
+
+    pub(crate) fn index(&self) -> PathBuf {
+        self.root.join("index")
+    }
+
+    pub(crate) fn tags(&self) -> PathBuf {
+        self.root.join("tag")
+    }
+
+    pub(crate) fn tag(&self, checkpoint: u64) -> PathBuf {
+        self.tags().join(format!("{TAG_PREFIX}{checkpoint}"))
+    }
+
+    pub(crate) fn bucket(&self, bucket: u32) -> PathBuf {
+        self.root.join(format!("bucket-{bucket}"))
+    }
+}
+
+/// File name of the tag of a checkpoint, before its number: `tag-` and the tag's name.
+const TAG_PREFIX: &str = "tag-checkpoint-";
+
+/// Numbers of the snapshots on disk, ascending.
+pub(crate) fn snapshot_ids(files: &FileSystem, table: &TableDirectory) -> Result<Vec<i64>> {
+    let mut ids: Vec<i64> = numbers(&files.list(&table.snapshots())?, "snapshot-").collect();
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+/// Tagged checkpoints and their snapshots.
+pub(crate) fn tagged_checkpoints(
+    files: &FileSystem,
+    table: &TableDirectory,
+) -> Result<BTreeMap<u64, i64>> {
+    let mut tagged = BTreeMap::new();
+    for checkpoint in numbers::<u64>(&files.list(&table.tags())?, TAG_PREFIX) {
+        let tag = read_snapshot_file(files, &table.tag(checkpoint))?;
+        tagged.insert(checkpoint, tag.id());
+    }
+    Ok(tagged)
+}
+
+fn numbers<T: std::str::FromStr>(names: &[String], prefix: &str) -> impl Iterator<Item = T> {
+    names.iter().filter_map(move |name| name.strip_prefix(prefix)?.parse().ok())
+}
+
+pub(crate) fn read_snapshot(
+    files: &FileSystem,
+    table: &TableDirectory,
+    id: i64,
+) -> Result<Snapshot> {
+    read_snapshot_file(files, &table.snapshot(id))
+}
+
+pub(crate) fn read_snapshot_file(files: &FileSystem, path: &Path) -> Result<Snapshot> {
+    serde_json::from_slice(&files.read(path)?).map_err(|error| {
+        Error::corrupt(format!("snapshot file {} is damaged: {error}", path.display()))
+    })
+}
+
+/// What a snapshot names, without its data files being open.
+#[derive(Debug, Clone)]
+pub(crate) struct SnapshotContent {
+    pub(crate) manifests: Vec<ManifestFileMeta>,
+    /// (bucket, data file).
+    pub(crate) data_files: Vec<(u32, DataFileMeta)>,
+    /// (bucket, index file).
+    pub(crate) index_files: Vec<(u32, IndexFileMeta)>,
+}
+
+/// Reads what snapshots name, each manifest once.
+pub(crate) struct SnapshotReader<'a> {
+    files: &'a FileSystem,
+    table: &'a TableDirectory,
+    manifests: HashMap<String, Arc<Vec<Entry>>>,
+}
+
+/// An entry of a manifest.
+#[derive(Debug)]
+struct Entry {
+    added: bool,
+    bucket: u32,
+    file: DataFileMeta,
+}
+
+impl<'a> SnapshotReader<'a> {
+    pub(crate) fn new(files: &'a FileSystem, table: &'a TableDirectory) -> Self {
+        Self { files, table, manifests: HashMap::new() }
+    }
+
+    pub(crate) fn read(&mut self, snapshot: &Snapshot) -> Result<SnapshotContent> {
+        let mut manifests = self.read_list(snapshot.base_manifest_list())?;
+        manifests.extend(self.read_list(snapshot.delta_manifest_list())?);
+        let mut live: BTreeMap<(u32, i32, String), DataFileMeta> = BTreeMap::new();
+        for manifest in &manifests {
+            for entry in self.read_manifest(manifest.file_name())?.iter() {
+                let key = (entry.bucket, entry.file.level, entry.file.file_name.clone());
+                if entry.added {
+                    live.insert(key, entry.file.clone());
+                } else {
+                    live.remove(&key);
+                }
+            }
+        }
+        let index_files = match snapshot.index_manifest() {
+            Some(name) => self.read_index_manifest(name)?,
+            None => Vec::new(),
+        };
+        let data_files = live.into_iter().map(|((bucket, ..), file)| (bucket, file)).collect();
+        Ok(SnapshotContent { manifests, data_files, index_files })
+    }
+
+    fn read_list(&self, name: &str) -> Result<Vec<ManifestFileMeta>> {
+        let path = self.table.manifests().join(name);
+        let text = path.to_string_lossy();
+        block_on(ManifestList::read(&self.files.file_io, &text))
+            .map_err(|error| read_error(&path, error))
+    }
+
+    fn read_manifest(&mut self, name: &str) -> Result<Arc<Vec<Entry>>> {
+        if let Some(known) = self.manifests.get(name) {
+            return Ok(known.clone());
+        }
+        let path = self.table.manifests().join(name);
+        let text = path.to_string_lossy();
+        let entries: Vec<Entry> = block_on(Manifest::read(&self.files.file_io, &text))
+            .map_err(|error| read_error(&path, error))?
+            .into_iter()
+            .map(|entry| {
+                let bucket = bucket_of(&entry).ok_or_else(|| {
+                    Error::corrupt(format!("manifest {} names no bucket", path.display()))
+                })?;
+                let added = entry == entry.clone().with_kind(FileKind::Add);
+                Ok(Entry { added, bucket, file: entry.file().clone() })
+            })
+            .collect::<Result<_>>()?;
+        let entries = Arc::new(entries);
+        self.manifests.insert(name.to_owned(), entries.clone());
+        Ok(entries)
+    }
+
+    fn read_index_manifest(&self, name: &str) -> Result<Vec<(u32, IndexFileMeta)>> {
+        let path = self.table.manifests().join(name);
+        let text = path.to_string_lossy();
+        let entries: Vec<IndexManifestEntry> =
+            block_on(IndexManifest::read(&self.files.file_io, &text))
+                .map_err(|error| read_error(&path, error))?;
+        entries
+            .into_iter()
+            .filter(|entry| entry.index_file.index_type == deletion_vector::INDEX_TYPE)
+            .map(|entry| {
+                let bucket = u32::try_from(entry.bucket).map_err(|_| {
+                    Error::corrupt(format!("index manifest {} names no bucket", path.display()))
+                })?;
+                Ok((bucket, entry.index_file))
+            })
+            .collect()
+    }
+}
+
+/// The bucket of an entry has no accessor outside crate `paimon`, but is what `serde` writes.
+fn bucket_of(entry: &ManifestEntry) -> Option<u32> {
+    let value = serde_json::to_value(entry).ok()?;
+    u32::try_from(value.get("_BUCKET")?.as_i64()?).ok()
+}
+
+/// Opens the data files of a snapshot.
+pub(crate) fn open_pin(
+    files: &FileSystem,
+    table: &TableDirectory,
+    schema: &TableSchema,
+    snapshot: i64,
+    content: &SnapshotContent,
+) -> Result<Pin> {
+    let mut dead: HashMap<String, RoaringBitmap> = HashMap::new();
+    for (_, index_file) in &content.index_files {
+        dead.extend(deletion_vector::read(files, &table.index(), index_file)?);
+    }
+    let mut buckets = vec![Vec::new(); schema.key_groups.parallelism() as usize];
+    for (bucket, meta) in &content.data_files {
+        let path = table.bucket(*bucket).join(&meta.file_name);
+        let opened = Content::open(&path, schema, meta.row_count)?;
+        let of_bucket = buckets.get_mut(*bucket as usize).ok_or_else(|| {
+            Error::corrupt(format!("table {}: there should be no bucket {bucket}", table.name))
+        })?;
+        if meta.level == 0 {
+            return Err(Error::new(
+                ErrorKind::Incompatible,
+                format!(
+                    "table {}: {} was written by another engine and is not compacted yet; compact \
+                     the table first",
+                    table.name, meta.file_name
+                ),
+            ));
+        }
+        of_bucket.push(PinnedFile {
+            file: DataFile::new(*bucket, meta.clone(), opened),
+            dead: Arc::new(dead.remove(&meta.file_name).unwrap_or_default()),
+        });
+    }
+    for of_bucket in &mut buckets {
+        of_bucket.sort_by_key(|pinned| pinned.file.meta.level);
+    }
+    let pin = Pin { snapshot, buckets };
+    pin.check(&table.name)?;
+    Ok(pin)
+}
+
+/// Runs one of crate `paimon`'s futures: over our operator they never wait.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    futures::executor::block_on(future)
+}
+
+fn read_error(path: &Path, error: paimon::Error) -> Error {
+    Error::with_source(
+        ErrorKind::Corrupt,
+        format!("cannot read {}: {error}; restore from an earlier checkpoint", path.display()),
+        error,
+    )
+}
+
+pub(crate) fn write_error(path: &Path, error: paimon::Error) -> Error {
+    let full = error.to_string().contains("No space left");
+    let hint = if full { "; make space and run again" } else { "" };
+    Error::with_source(
+        ErrorKind::Storage,
+        format!("cannot write {}: {error}{hint}", path.display()),
+        error,
+    )
+}

@@ -1,0 +1,148 @@
+//! A pinned snapshot: its data files, open, with their dead rows. Never changes.
+
+use crate::data_file::{DataFile, FileId, ProbeKey};
+use crate::key::EncodedKeys;
+use crate::schema::TableSchema;
+use crate::value_column::ValueColumn;
+use crate::write_buffer::Location;
+use crate::{Error, Result};
+use roaring::RoaringBitmap;
+use std::sync::Arc;
+
+/// The files of one snapshot, planned once for all probes of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Pin {
+    pub(crate) snapshot: i64,
+    /// For each bucket, newest sorted run first (that is, by ascending level).
+    pub(crate) buckets: Vec<Vec<PinnedFile>>,
+}
+
+/// A data file and its dead rows.
+#[derive(Debug, Clone)]
+pub(crate) struct PinnedFile {
+    pub(crate) file: Arc<DataFile>,
+    pub(crate) dead: Arc<RoaringBitmap>,
+}
+
+impl PinnedFile {
+    pub(crate) fn live_rows(&self) -> u64 {
+        u64::from(self.file.rows()).saturating_sub(self.dead.len())
+    }
+}
+
+/// The keys of a probe that one file has.
+pub(crate) struct FileHits {
+    pub(crate) file: FileId,
+    /// (number of the key, row), by ascending row.
+    pub(crate) rows: Vec<(u32, u32)>,
+    /// One row for each of `rows`; empty when values were not asked for.
+    pub(crate) values: Vec<ValueColumn>,
+}
+
+/// What a probe is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Want {
+    Values,
+    Positions,
+}
+
+impl Pin {
+    pub(crate) fn files(&self) -> impl Iterator<Item = &PinnedFile> {
+        self.buckets.iter().flatten()
+    }
+
+    pub(crate) fn bucket(&self, bucket: u32) -> &[PinnedFile] {
+        self.buckets.get(bucket as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// Looks for keys in one bucket. `wanted` are indices into `keys`; what is nowhere in the
+    /// hits has no row. Of a key that is there more than once, one index is answered.
+    pub(crate) fn probe(
+        &self,
+        schema: &TableSchema,
+        bucket: u32,
+        keys: &EncodedKeys,
+        wanted: &[u32],
+        want: Want,
+    ) -> Result<Vec<FileHits>> {
+        let mut missing: Vec<ProbeKey<'_>> = wanted
+            .iter()
+            .filter_map(|&index| {
+                let hash = *keys.hashes().get(index as usize)?;
+                let group = schema.key_groups.group_of(hash);
+                Some(ProbeKey { group, key: keys.key(index as usize), index })
+            })
+            .collect();
+        missing.sort_unstable_by_key(|key| (key.group, key.key));
+        // A key that is asked for twice is found once.
+        missing.dedup_by_key(|key| key.key);
+        let mut all = Vec::new();
+        // A key is live in one file at most: what was found is not looked for again.
+        for PinnedFile { file, dead } in self.bucket(bucket) {
+            if missing.is_empty() {
+                break;
+            }
+            let mut rows = file.content.find(&schema.encoder, &missing)?;
+            rows.retain(|&(_, row)| !dead.contains(row));
+            if rows.is_empty() {
+                continue;
+            }
+            let mut hits = rows.iter().map(|&(index, _)| index).peekable();
+            // Both lists are in key order.
+            missing.retain(|key| hits.next_if_eq(&key.index).is_none());
+            let values = match want {
+                Want::Values => {
+                    let positions: Vec<u32> = rows.iter().map(|&(_, row)| row).collect();
+                    file.content.values(&positions)?
+                }
+                Want::Positions => Vec::new(),
+            };
+            all.push(FileHits { file: file.id, rows, values });
+        }
+        Ok(all)
+    }
+
+    /// Where these keys lie, in their order.
+    pub(crate) fn locate(
+        &self,
+        schema: &TableSchema,
+        bucket: u32,
+        keys: &EncodedKeys,
+        wanted: &[u32],
+    ) -> Result<Vec<(u32, Location)>> {
+        let hits = self.probe(schema, bucket, keys, wanted, Want::Positions)?;
+        let mut located = Vec::with_capacity(wanted.len());
+        for FileHits { file, rows, .. } in hits {
+            located.extend(rows.iter().map(|&(index, row)| (index, Location::At { file, row })));
+        }
+        Ok(located)
+    }
+
+    /// The invariants of a snapshot that are cheap to see.
+    ///
+    /// # Errors
+    /// `Corrupt` when files share a level, or a dead row lies past the end of its file.
+    pub(crate) fn check(&self, table: &str) -> Result<()> {
+        for files in &self.buckets {
+            for pair in files.windows(2) {
+                if let [newer, older] = pair
+                    && newer.file.meta.level >= older.file.meta.level
+                {
+                    return Err(Error::corrupt(format!(
+                        "table {table}, snapshot {}: {} and {} are sorted runs of the same level",
+                        self.snapshot, newer.file.meta.file_name, older.file.meta.file_name
+                    )));
+                }
+            }
+        }
+        for PinnedFile { file, dead } in self.files() {
+            if dead.max().is_some_and(|row| row >= file.rows()) {
+                return Err(Error::corrupt(format!(
+                    "table {table}, snapshot {}: a deletion vector marks a row past the end of {}",
+                    self.snapshot, file.meta.file_name
+                )));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,294 @@
+//! Value columns that grow row by row and can be overwritten in place.
+//!
+//! Fixed-width values are kept as the bytes that Arrow and Parquet's PLAIN encoding both use,
+//! so one shape serves the write buffer, the probe and the files.
+#![expect(clippy::indexing_slicing, reason = "rows are pushed here before they are read")]
+
+use crate::{Column, ColumnType, Error, Result};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BooleanArray, make_array};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
+use arrow_data::ArrayDataBuilder;
+use std::sync::Arc;
+
+/// The values of one column for the rows of a buffer.
+#[derive(Debug, Clone)]
+pub(crate) struct ValueColumn {
+    column: Column,
+    validity: Vec<bool>,
+    values: Values,
+}
+
+#[derive(Debug, Clone)]
+enum Values {
+    /// Booleans take a byte each.
+    Fixed { width: usize, bytes: Vec<u8> },
+    /// Where each row's bytes are in `arena`.
+    Variable { slots: Vec<(u32, u32)>, arena: Vec<u8>, dead_bytes: usize },
+}
+
+/// An array whose rows can be copied one by one.
+pub(crate) struct SourceColumn<'a> {
+    nulls: Option<&'a NullBuffer>,
+    values: SourceValues<'a>,
+}
+
+enum SourceValues<'a> {
+    Boolean(&'a BooleanArray),
+    Fixed { width: usize, bytes: &'a [u8] },
+    Variable { offsets: &'a OffsetBuffer<i32>, bytes: &'a [u8] },
+}
+
+impl<'a> SourceColumn<'a> {
+    /// # Errors
+    /// `InvalidArgument` for another type than the column's, or a null where there may be none.
+    pub(crate) fn new(column: &Column, array: &'a ArrayRef) -> Result<Self> {
+        if array.data_type() != &column.column_type.to_arrow() {
+            return Err(Error::invalid(format!(
+                "column `{}` is {}, got {}",
+                column.name,
+                column.column_type,
+                array.data_type()
+            )));
+        }
+        if !column.nullable && array.null_count() > 0 {
+            let row = (0..array.len()).find(|&row| array.is_null(row)).unwrap_or(0);
+            return Err(Error::invalid(format!(
+                "column `{}` has no value in row {row} and is not nullable",
+                column.name
+            )));
+        }
+        let values = match column.column_type {
+            ColumnType::Boolean => SourceValues::Boolean(array.as_boolean()),
+            ColumnType::Utf8 => {
+                let array = array.as_string::<i32>();
+                SourceValues::Variable { offsets: array.offsets(), bytes: array.value_data() }
+            }
+            ColumnType::Binary => {
+                let array = array.as_binary::<i32>();
+                SourceValues::Variable { offsets: array.offsets(), bytes: array.value_data() }
+            }
+            other => SourceValues::Fixed {
+                width: other.width_bytes().unwrap_or(0),
+                bytes: fixed_bytes(array, other)?,
+            },
+        };
+        Ok(Self { nulls: array.nulls(), values })
+    }
+}
+
+/// The packed little-endian bytes of a fixed-width array.
+fn fixed_bytes(array: &ArrayRef, column_type: ColumnType) -> Result<&[u8]> {
+    use arrow_array::types as t;
+    Ok(match column_type {
+        ColumnType::Int32 => array.as_primitive::<t::Int32Type>().values().inner().as_slice(),
+        ColumnType::Int64 => array.as_primitive::<t::Int64Type>().values().inner().as_slice(),
+        ColumnType::Float32 => array.as_primitive::<t::Float32Type>().values().inner().as_slice(),
+        ColumnType::Float64 => array.as_primitive::<t::Float64Type>().values().inner().as_slice(),
+        ColumnType::Date => array.as_primitive::<t::Date32Type>().values().inner().as_slice(),
+        ColumnType::Decimal128 { .. } => {
+            array.as_primitive::<t::Decimal128Type>().values().inner().as_slice()
+        }
+        ColumnType::TimestampMillis => {
+            array.as_primitive::<t::TimestampMillisecondType>().values().inner().as_slice()
+        }
+        ColumnType::Boolean | ColumnType::Utf8 | ColumnType::Binary => {
+            return Err(Error::invalid(format!("{column_type} has no fixed width")));
+        }
+    })
+}
+
+impl ValueColumn {
+    pub(crate) fn new(column: &Column) -> Self {
+        let values = match column.column_type {
+            ColumnType::Utf8 | ColumnType::Binary => {
+                Values::Variable { slots: Vec::new(), arena: Vec::new(), dead_bytes: 0 }
+            }
+            other => {
+                Values::Fixed { width: other.width_bytes().unwrap_or(1), bytes: Vec::new() }
+            }
+        };
+        Self { column: column.clone(), validity: Vec::new(), values }
+    }
+
+    /// How many rows there are.
+    pub(crate) fn rows(&self) -> usize {
+        self.validity.len()
+    }
+
+    /// Adds a row without a value.
+    pub(crate) fn push_empty(&mut self) {
+        self.validity.push(false);
+        match &mut self.values {
+            Values::Fixed { width, bytes } => bytes.resize(bytes.len() + *width, 0),
+            Values::Variable { slots, .. } => slots.push((0, 0)),
+        }
+    }
+
+    /// Adds a row with a fixed-width value.
+    pub(crate) fn push_fixed(&mut self, value: &[u8]) {
+        self.push_empty();
+        let row = self.validity.len() - 1;
+        self.validity[row] = true;
+        self.store(row, value);
+    }
+
+    /// Writes row `from` of an array over row `row`.
+    pub(crate) fn set(&mut self, row: usize, source: &SourceColumn<'_>, from: usize) {
+        let valid = source.nulls.is_none_or(|nulls| nulls.is_valid(from));
+        self.validity[row] = valid;
+        if !valid {
+            self.store(row, &[]);
+            return;
+        }
+        match &source.values {
+            SourceValues::Boolean(array) => self.store(row, &[u8::from(array.value(from))]),
+            SourceValues::Fixed { width, bytes } => {
+                self.store(row, &bytes[from * width..(from + 1) * width]);
+            }
+            SourceValues::Variable { offsets, bytes } => {
+                let range = offset(offsets[from])..offset(offsets[from + 1]);
+                self.store(row, &bytes[range]);
+            }
+        }
+    }
+
+    /// Adds row `from` of another column of the same type.
+    pub(crate) fn push_from(&mut self, other: &Self, from: usize) {
+        self.push_empty();
+        let row = self.validity.len() - 1;
+        self.validity[row] = other.validity[from];
+        self.store(row, other.bytes(from));
+    }
+
+    /// The bytes of a row's value; for a row without one they mean nothing.
+    fn bytes(&self, row: usize) -> &[u8] {
+        match &self.values {
+            Values::Fixed { width, bytes } => &bytes[row * width..(row + 1) * width],
+            Values::Variable { slots, arena, .. } => {
+                let (start, length) = slots[row];
+                &arena[start as usize..start as usize + length as usize]
+            }
+        }
+    }
+
+    fn store(&mut self, row: usize, value: &[u8]) {
+        match &mut self.values {
+            Values::Fixed { width, bytes } => {
+                if value.len() == *width {
+                    bytes[row * *width..(row + 1) * *width].copy_from_slice(value);
+                }
+            }
+            Values::Variable { slots, arena, dead_bytes } => {
+                let (start, length) = slots[row];
+                if value.len() <= length as usize {
+                    // In place: the rest of the old value is dead.
+                    *dead_bytes += length as usize - value.len();
+                    let start_at = start as usize;
+                    arena[start_at..start_at + value.len()].copy_from_slice(value);
+                    slots[row] = (start, narrow(value.len()));
+                    return;
+                }
+                *dead_bytes += length as usize;
+                slots[row] = (narrow(arena.len()), narrow(value.len()));
+                arena.extend_from_slice(value);
+                if *dead_bytes > arena.len() / 2 + 4096 {
+                    compact(slots, arena, dead_bytes);
+                }
+            }
+        }
+    }
+
+    /// Whether the rows fit the 32-bit offsets of an Arrow array, with room for one more value.
+    pub(crate) fn has_room_for(&self, more_bytes: usize) -> bool {
+        match &self.values {
+            Values::Fixed { .. } => true,
+            Values::Variable { arena, .. } => {
+                arena.len().saturating_add(more_bytes) <= i32::MAX as usize
+            }
+        }
+    }
+
+    /// Bytes held in memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let values = match &self.values {
+            Values::Fixed { bytes, .. } => bytes.len(),
+            Values::Variable { slots, arena, .. } => slots.len() * 8 + arena.len(),
+        };
+        values + self.validity.len()
+    }
+
+    /// These rows, in this order, as an array. `None` and rows without a value are null; in a
+    /// column that is not nullable they are zero or empty.
+    pub(crate) fn gather(&self, rows: &[Option<u32>]) -> Result<ArrayRef> {
+        let valid = |row: &Option<u32>| row.is_some_and(|row| self.validity[row as usize]);
+        let nulls = self.column.nullable.then(|| rows.iter().map(valid).collect::<NullBuffer>());
+        let builder = ArrayDataBuilder::new(self.column.column_type.to_arrow())
+            .len(rows.len())
+            .nulls(nulls.filter(|nulls| nulls.null_count() > 0))
+            .align_buffers(true);
+        let builder = match &self.values {
+            Values::Fixed { bytes, .. } if self.column.column_type == ColumnType::Boolean => {
+                let bits = rows.iter().map(|row| row.is_some_and(|row| bytes[row as usize] != 0));
+                return Ok(Arc::new(BooleanArray::new(
+                    bits.collect(),
+                    self.column.nullable.then(|| rows.iter().map(valid).collect()),
+                )));
+            }
+            Values::Fixed { width, .. } => {
+                let mut gathered = Vec::with_capacity(rows.len() * width);
+                for row in rows {
+                    match row {
+                        Some(row) => gathered.extend_from_slice(self.bytes(*row as usize)),
+                        None => gathered.resize(gathered.len() + width, 0),
+                    }
+                }
+                builder.add_buffer(Buffer::from_vec(gathered))
+            }
+            Values::Variable { .. } => {
+                let mut gathered = Vec::new();
+                let mut offsets: Vec<i32> = Vec::with_capacity(rows.len() + 1);
+                offsets.push(0);
+                for row in rows {
+                    if let Some(row) = row {
+                        gathered.extend_from_slice(self.bytes(*row as usize));
+                    }
+                    let end = i32::try_from(gathered.len()).map_err(|_| {
+                        Error::invalid(format!(
+                            "column `{}` takes more than 2 GiB in one batch; use smaller batches",
+                            self.column.name
+                        ))
+                    })?;
+                    offsets.push(end);
+                }
+                builder.add_buffer(Buffer::from_vec(offsets)).add_buffer(Buffer::from_vec(gathered))
+            }
+        };
+        builder
+            .build()
+            .map(make_array)
+            .map_err(|error| Error::corrupt(format!("column `{}`: {error}", self.column.name)))
+    }
+}
+
+/// Arrow's offsets are never negative.
+fn offset(offset: i32) -> usize {
+    usize::try_from(offset).unwrap_or(0)
+}
+
+/// `ValueColumn::has_room_for` keeps arenas under 2 GiB.
+fn narrow(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+fn compact(slots: &mut [(u32, u32)], arena: &mut Vec<u8>, dead_bytes: &mut usize) {
+    let mut packed = Vec::with_capacity(arena.len().saturating_sub(*dead_bytes));
+    for (start, length) in slots.iter_mut() {
+        let from = *start as usize;
+        let value = &arena[from..from + *length as usize];
+        *start = narrow(packed.len());
+        packed.extend_from_slice(value);
+    }
+    *arena = packed;
+    *dead_bytes = 0;
+}

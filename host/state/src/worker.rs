@@ -1,0 +1,297 @@
+//! The background part of a table: one thread that owns its committer.
+//!
+//! It flushes frozen buffers, publishes merges, moves tags and removes what has expired, one
+//! after the other, so that nothing about the table on disk needs a lock.
+
+use crate::committer::Committer;
+use crate::flush::{Frozen, flush};
+use crate::merge::{MergeTask, Merged};
+use crate::view::{Counters, SharedView};
+use crate::write_buffer::WriteBuffer;
+use crate::{Error, Result, StateEvent, StoreOptions};
+use crossbeam_channel::{Receiver, Sender};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// How often what has expired is looked for when nothing else happens.
+const IDLE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A job for the pool that the tables of a store share.
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
+
+/// What a worker is told.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// A subtask has frozen its buffer: at a barrier, or (`None`) because it was full.
+    Frozen { subtask: u32, checkpoint: Option<u64>, buffer: Arc<WriteBuffer> },
+    /// These checkpoints, with their snapshots, are to be kept.
+    Retain(Vec<(u64, i64)>),
+    /// A merge has ended.
+    Merged { bucket: u32, result: Result<Merged> },
+    /// No command follows.
+    Close,
+}
+
+/// A frozen buffer that waits for its turn.
+#[derive(Debug)]
+struct Waiting {
+    /// How many barriers the subtask had passed before.
+    epoch: u64,
+    checkpoint: Option<u64>,
+    buffer: Arc<WriteBuffer>,
+    since: Instant,
+}
+
+/// The background part of one table.
+pub(crate) struct Worker {
+    committer: Committer,
+    view: Arc<SharedView>,
+    options: StoreOptions,
+    commands: Receiver<Command>,
+    /// To itself: merges report through it.
+    to_self: Sender<Command>,
+    events: Sender<StateEvent>,
+    pool: Sender<Job>,
+    cancelled: Arc<AtomicBool>,
+    /// For each subtask, oldest first.
+    waiting: Vec<VecDeque<Waiting>>,
+    /// For each subtask, how many barriers it has passed.
+    epochs: Vec<u64>,
+    /// How many barriers are published.
+    published: u64,
+    /// For each bucket, whether a merge is under way.
+    merging: Vec<bool>,
+    /// Commands that came while a flush waited for a merge.
+    put_off: VecDeque<Command>,
+}
+
+/// What a worker shares with the rest of the store.
+pub(crate) struct WorkerLinks {
+    pub(crate) view: Arc<SharedView>,
+    pub(crate) options: StoreOptions,
+    pub(crate) commands: (Sender<Command>, Receiver<Command>),
+    pub(crate) events: Sender<StateEvent>,
+    pub(crate) pool: Sender<Job>,
+    pub(crate) cancelled: Arc<AtomicBool>,
+}
+
+impl Worker {
+    pub(crate) fn new(committer: Committer, links: WorkerLinks) -> Self {
+        let subtasks = committer.schema.key_groups.parallelism() as usize;
+        Self {
+            committer,
+            view: links.view,
+            options: links.options,
+            commands: links.commands.1,
+            to_self: links.commands.0,
+            events: links.events,
+            pool: links.pool,
+            cancelled: links.cancelled,
+            waiting: (0..subtasks).map(|_| VecDeque::new()).collect(),
+            epochs: vec![0; subtasks],
+            published: 0,
+            merging: vec![false; subtasks],
+            put_off: VecDeque::new(),
+        }
+    }
+
+    /// Works until it is told to close or an error stops the table.
+    pub(crate) fn run(mut self) {
+        if let Err(error) = self.work() {
+            let table = self.committer.table.name.clone();
+            tracing::error!(table, %error, "state table stopped");
+            self.view.fail(&error.to_string());
+            // The receiver may be gone: then nobody wants to know.
+            let _ = self.events.send(StateEvent::Failed { table, error });
+        }
+    }
+
+    fn work(&mut self) -> Result<()> {
+        loop {
+            let next = match self.put_off.pop_front() {
+                Some(command) => Ok(command),
+                None => self.commands.recv_timeout(IDLE_INTERVAL),
+            };
+            match next {
+                Ok(Command::Frozen { subtask, checkpoint, buffer }) => {
+                    self.enqueue(subtask, checkpoint, buffer)?;
+                }
+                Ok(Command::Retain(checkpoints)) => self.committer.retain(&checkpoints)?,
+                Ok(Command::Merged { bucket, result }) => self.publish_merge(bucket, result)?,
+                Ok(Command::Close) => return Ok(()),
+                Err(crossbeam_channel::RecvTimeoutError::Timeout) => {}
+                Err(crossbeam_channel::RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+            while self.flush_next()? {}
+            self.start_merges()?;
+            self.expire();
+        }
+    }
+
+    fn enqueue(
+        &mut self,
+        subtask: u32,
+        checkpoint: Option<u64>,
+        buffer: Arc<WriteBuffer>,
+    ) -> Result<()> {
+        let (Some(queue), Some(epoch)) =
+            (self.waiting.get_mut(subtask as usize), self.epochs.get_mut(subtask as usize))
+        else {
+            return Err(Error::invalid(format!("there is no subtask {subtask}")));
+        };
+        queue.push_back(Waiting { epoch: *epoch, checkpoint, buffer, since: crate::seam::now() });
+        *epoch += u64::from(checkpoint.is_some());
+        Ok(())
+    }
+
+    /// Flushes what may be flushed now; false when nothing may.
+    ///
+    /// A checkpoint's snapshot holds exactly what its barrier saw: nothing written after the
+    /// barrier is flushed before every subtask has reached it.
+    fn flush_next(&mut self) -> Result<bool> {
+        let published = self.published;
+        let early = self.waiting.iter().position(|queue| {
+            queue.front().is_some_and(|next| next.epoch == published && next.checkpoint.is_none())
+        });
+        if let Some(subtask) = early {
+            let waiting = self.waiting.get_mut(subtask).and_then(VecDeque::pop_front);
+            let subtask = u32::try_from(subtask).unwrap_or(u32::MAX);
+            self.flush(0, waiting.map(|waiting| (subtask, waiting.buffer)).into_iter().collect())?;
+            return Ok(true);
+        }
+        let at_barrier = self.waiting.iter().all(|queue| {
+            queue.front().is_some_and(|next| next.epoch == published && next.checkpoint.is_some())
+        });
+        if !at_barrier {
+            return Ok(false);
+        }
+        self.flush_checkpoint()?;
+        Ok(true)
+    }
+
+    fn flush_checkpoint(&mut self) -> Result<()> {
+        let fronts: Vec<Waiting> =
+            self.waiting.iter_mut().filter_map(VecDeque::pop_front).collect();
+        let checkpoints: Vec<u64> = fronts.iter().filter_map(|front| front.checkpoint).collect();
+        let checkpoint = checkpoints.first().copied().unwrap_or(0);
+        if checkpoints.iter().any(|other| *other != checkpoint) {
+            return Err(Error::invalid(format!(
+                "table {}: subtasks are at different checkpoints {checkpoints:?}",
+                self.committer.table.name
+            )));
+        }
+        let since = fronts.iter().map(|front| front.since).max().unwrap_or_else(crate::seam::now);
+        let buffers = (0_u32..).zip(fronts).map(|(subtask, front)| (subtask, front.buffer));
+        let snapshot = self.flush(checkpoint, buffers.collect())?;
+        self.published += 1;
+        self.committer.tag(checkpoint, snapshot)?;
+        let _ = self.events.send(StateEvent::Published {
+            table: self.committer.table.name.clone(),
+            checkpoint,
+            snapshot,
+            duration: since.elapsed(),
+        });
+        Ok(())
+    }
+
+    fn flush(&mut self, checkpoint: u64, buffers: Vec<(u32, Arc<WriteBuffer>)>) -> Result<i64> {
+        self.make_levels(&buffers)?;
+        let frozen: Vec<Frozen> = buffers
+            .iter()
+            .map(|(subtask, buffer)| Frozen { subtask: *subtask, buffer: buffer.clone() })
+            .collect();
+        let before = self.committer.pin().snapshot;
+        let (snapshot, locations) = flush(&mut self.committer, checkpoint, &frozen)?;
+        Counters::add(&self.view.counters.commits, usize::from(snapshot != before));
+        let published = frozen
+            .into_iter()
+            .zip(locations)
+            .map(|(frozen, locations)| (frozen.subtask, frozen.buffer, locations))
+            .collect();
+        self.view.publish(self.committer.pin().clone(), published);
+        Ok(snapshot)
+    }
+
+    /// Waits for merges while a bucket has no level left for another sorted run.
+    fn make_levels(&mut self, buffers: &[(u32, Arc<WriteBuffer>)]) -> Result<()> {
+        let full = |worker: &Self| {
+            buffers.iter().any(|(bucket, _)| worker.committer.next_level(*bucket).is_none())
+        };
+        while full(self) {
+            self.start_merges()?;
+            match self.commands.recv() {
+                Ok(Command::Merged { bucket, result }) => self.publish_merge(bucket, result)?,
+                Ok(other) => self.put_off.push_back(other),
+                Err(_) => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn start_merges(&mut self) -> Result<()> {
+        let pin = self.committer.pin().clone();
+        for (bucket, merging) in (0_u32..).zip(self.merging.iter_mut()) {
+            if *merging {
+                continue;
+            }
+            let Some(task) = MergeTask::choose(&pin, bucket, self.options.merge_trigger_runs)
+            else {
+                continue;
+            };
+            let files = self.committer.files.clone();
+            let table = self.committer.table.clone();
+            let schema = self.committer.schema.clone();
+            let cancelled = self.cancelled.clone();
+            let report = self.to_self.clone();
+            let job: Job = Box::new(move || {
+                let work = || task.run(&files, &table, &schema, &cancelled);
+                let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
+                    .unwrap_or_else(|_| Err(Error::corrupt("a merge panicked")));
+                let _ = report.send(Command::Merged { bucket, result });
+            });
+            *merging = self.pool.send(job).is_ok();
+        }
+        Ok(())
+    }
+
+    fn publish_merge(&mut self, bucket: u32, result: Result<Merged>) -> Result<()> {
+        if let Some(merging) = self.merging.get_mut(bucket as usize) {
+            *merging = false;
+        }
+        let merged = match result {
+            Ok(merged) => merged,
+            Err(error) if error.kind() == crate::ErrorKind::Closed => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let Some(change) = merged.change(self.committer.pin()) else {
+            return self.discard(&merged);
+        };
+        self.committer.commit(change)?;
+        Counters::add(&self.view.counters.merges, 1);
+        self.view.publish(self.committer.pin().clone(), Vec::new());
+        Ok(())
+    }
+
+    /// Removes the output of a merge that came too late.
+    fn discard(&self, merged: &Merged) -> Result<()> {
+        let Some(output) = &merged.output else {
+            return Ok(());
+        };
+        let directory = self.committer.table.bucket(output.bucket);
+        self.committer.files.remove(&directory.join(&output.meta.file_name))
+    }
+
+    /// Removes what has expired. A failure is no reason to stop: it is tried again later.
+    fn expire(&mut self) {
+        let Committer { retention, files, table, .. } = &mut self.committer;
+        let now_ms = crate::seam::wall_clock_ms();
+        let retained_ms = self.options.snapshot_retained_ms;
+        match retention.expire(files, table, now_ms, retained_ms) {
+            Ok(0) => {}
+            Ok(snapshots) => tracing::debug!(table = table.name, snapshots, "snapshots expired"),
+            Err(error) => tracing::warn!(table = table.name, %error, "snapshots were not expired"),
+        }
+    }
+}

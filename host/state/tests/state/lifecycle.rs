@@ -1,0 +1,168 @@
+//! Opening, restoring, expiring.
+
+use crate::fixture::{Fixture, descriptor, eager, files_in, rows, scan};
+use howdah_state::*;
+
+#[test]
+fn second_store_on_a_warehouse_is_refused_with_the_owner() {
+    let directory = tempfile::tempdir().unwrap();
+    let _first = StateStore::open(directory.path().into(), "default", eager()).unwrap();
+    let error = StateStore::open(directory.path().into(), "default", eager()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Locked);
+    assert!(error.to_string().contains(&format!("pid {}", std::process::id())), "{error}");
+}
+
+#[test]
+fn warehouse_can_be_opened_again_after_a_drop() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(StateStore::open(directory.path().into(), "default", eager()).unwrap());
+    StateStore::open(directory.path().into(), "default", eager()).unwrap();
+}
+
+#[test]
+fn restore_removes_what_came_after_the_snapshot() {
+    let directory = tempfile::tempdir().unwrap();
+    let warehouse = directory.path();
+    let mut fixture = Fixture::open(warehouse, 2, eager(), Restore::Fresh).unwrap();
+    fixture.put(&rows(&[(1, 1, "a"), (2, 2, "b")])).unwrap();
+    let first = fixture.checkpoint(1);
+    fixture.put(&rows(&[(2, 20, "bb"), (3, 3, "c")])).unwrap();
+    fixture.delete(&[1]).unwrap();
+    fixture.checkpoint(2);
+    drop(fixture);
+
+    let mut fixture =
+        Fixture::open(warehouse, 2, eager(), Restore::Snapshot(first)).unwrap();
+    assert_eq!(fixture.get(&[1, 2, 3]).unwrap(), rows(&[(1, 1, "a"), (2, 2, "b")]));
+    assert!(scan(warehouse, At::Checkpoint(2)).is_err());
+}
+
+#[test]
+fn fresh_start_removes_what_was_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
+    fixture.put(&rows(&[(1, 1, "a")])).unwrap();
+    fixture.checkpoint(1);
+    drop(fixture);
+    let mut fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
+    assert!(fixture.get(&[1]).unwrap().is_empty());
+}
+
+#[test]
+fn checkpoint_without_changes_commits_no_snapshot() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
+    fixture.put(&rows(&[(1, 1, "a")])).unwrap();
+    let first = fixture.checkpoint(1);
+    fixture.get(&[1, 2]).unwrap();
+    assert_eq!(fixture.checkpoint(2), first);
+}
+
+#[test]
+fn checkpoint_holds_what_its_barrier_saw_although_a_fast_subtask_went_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = StoreOptions { write_buffer_limit_bytes: 1, ..eager() };
+    let mut fixture = Fixture::open(directory.path(), 2, options, Restore::Fresh).unwrap();
+    let fast = (0..).find(|&id| fixture.owner(id) == 0).unwrap();
+    let slow = (0..).find(|&id| fixture.owner(id) == 1).unwrap();
+    fixture.put(&rows(&[(fast, 1, "before")])).unwrap();
+    fixture.subtasks[0].freeze(1).unwrap();
+    // Overflows the buffer at once, while the other subtask is still before the barrier.
+    fixture.put(&rows(&[(fast, 2, "after")])).unwrap();
+    fixture.put(&rows(&[(slow, 3, "before")])).unwrap();
+    fixture.subtasks[1].freeze(1).unwrap();
+    fixture.published(1);
+    let at_barrier = rows(&[(fast, 1, "before"), (slow, 3, "before")]);
+    assert_eq!(scan(directory.path(), At::Checkpoint(1)).unwrap(), at_barrier);
+    assert_eq!(fixture.get(&[fast]).unwrap(), rows(&[(fast, 2, "after")]));
+}
+
+#[test]
+fn merges_bound_the_number_of_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
+    for checkpoint in 1..=200 {
+        let id = checkpoint as i64;
+        fixture.put(&rows(&[(id % 50, id, "x")])).unwrap();
+        fixture.checkpoint(checkpoint);
+    }
+    // More than the 61 levels there are, so without merges a flush would have found none.
+    assert!(fixture.table.metrics().merges_total > 0);
+    assert!(fixture.table.metrics().files < 62);
+    assert_eq!(scan(directory.path(), At::Latest).unwrap().len(), 50);
+}
+
+#[test]
+fn expiry_keeps_retained_checkpoints_readable_and_removes_the_rest() {
+    let directory = tempfile::tempdir().unwrap();
+    let warehouse = directory.path();
+    let mut fixture = Fixture::open(warehouse, 1, eager(), Restore::Fresh).unwrap();
+    let mut snapshots = Vec::new();
+    for checkpoint in 1..=20_u64 {
+        fixture.put(&rows(&[(1, checkpoint as i64, "x")])).unwrap();
+        snapshots.push((checkpoint, fixture.checkpoint(checkpoint)));
+        let retained = &snapshots[snapshots.len().saturating_sub(2)..];
+        fixture.table.retain(retained).unwrap();
+    }
+    let (_, last) = snapshots[19];
+    drop(fixture);
+    // What is left is decided when the table is opened: nothing but what the snapshots name.
+    let fixture = Fixture::open(warehouse, 1, eager(), Restore::Snapshot(last)).unwrap();
+    assert_eq!(scan(warehouse, At::Checkpoint(19)).unwrap(), rows(&[(1, 19, "x")]));
+    assert_eq!(scan(warehouse, At::Checkpoint(20)).unwrap(), rows(&[(1, 20, "x")]));
+    assert!(scan(warehouse, At::Checkpoint(18)).is_err());
+    let snapshot_files = files_in(warehouse, "snapshot").len();
+    assert!(snapshot_files <= 12, "{snapshot_files} snapshot files for 2 checkpoints");
+    drop(fixture);
+}
+
+#[test]
+fn files_that_no_snapshot_names_are_removed_when_the_table_is_opened() {
+    let directory = tempfile::tempdir().unwrap();
+    let warehouse = directory.path();
+    let mut fixture = Fixture::open(warehouse, 1, eager(), Restore::Fresh).unwrap();
+    fixture.put(&rows(&[(1, 1, "a")])).unwrap();
+    let snapshot = fixture.checkpoint(1);
+    drop(fixture);
+    let orphan = files_in(warehouse, "bucket-0")[0].with_file_name("data-orphan-0.parquet");
+    std::fs::write(&orphan, b"half a file").unwrap();
+    let mut fixture =
+        Fixture::open(warehouse, 1, eager(), Restore::Snapshot(snapshot)).unwrap();
+    assert!(!orphan.exists());
+    assert_eq!(fixture.get(&[1]).unwrap(), rows(&[(1, 1, "a")]));
+}
+
+#[test]
+fn other_shape_is_refused_with_what_differs() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
+    let snapshot = fixture.checkpoint(1);
+    drop(fixture);
+    let store = StateStore::open(directory.path().into(), "default", eager()).unwrap();
+    let mut wanted = descriptor(2);
+    wanted.value[0].column_type = ColumnType::Utf8;
+    let error = store.value_state(wanted, Restore::Snapshot(snapshot)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Incompatible);
+    let message = error.to_string();
+    assert!(message.contains("parallelism: stored 1, asked for 2"), "{message}");
+    assert!(
+        message.contains("value column 0: stored `number` int64, asked for `number` utf8"),
+        "{message}"
+    );
+}
+
+#[test]
+fn handle_of_a_subtask_is_given_out_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
+    assert_eq!(fixture.table.subtask(0).unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn key_of_another_subtask_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut fixture = Fixture::open(directory.path(), 2, eager(), Restore::Fresh).unwrap();
+    let foreign = (0..).find(|&id| fixture.owner(id) == 1).unwrap();
+    let error = fixture.subtasks[0].get(&crate::fixture::keys(&[foreign])).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+}

@@ -1,0 +1,18 @@
+//! Behaviour of the state store as its users see it.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_possible_wrap,
+    clippy::expect_used,
+    reason = "tests"
+)]
+
+mod damage;
+mod fixture;
+mod lifecycle;
+mod model;
+mod probes;
+mod types;

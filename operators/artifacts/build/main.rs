@@ -1,0 +1,62 @@
+//! Builds the operators to core modules with a cargo of its own, encodes each as a
+//! component, and writes the constants of the crate.
+#![expect(clippy::print_stdout, reason = "how a build script talks to cargo")]
+
+mod operators;
+mod toolchain;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use anyhow::{Context, Result};
+use wit_component::ComponentEncoder;
+
+/// The operators: packages, which lie in folders of the same name.
+const OPERATORS: [&str; 3] = ["last-bid", "auction-stats", "hostile"];
+
+fn main() -> Result<()> {
+    let workspace = workspace()?;
+    let out = PathBuf::from(env::var_os("OUT_DIR").context("cargo sets OUT_DIR")?);
+    watch(&workspace);
+
+    let modules = operators::build(&workspace, &out, &OPERATORS)?;
+    let mut constants = String::new();
+    let mut all = String::new();
+    for (name, module) in OPERATORS.iter().zip(modules) {
+        let component = out.join(format!("{name}.wasm"));
+        encode(&module, &component).with_context(|| format!("operator `{name}`"))?;
+        let constant = name.replace('-', "_").to_uppercase();
+        writeln!(constants, "/// The path of the component `{name}`.")?;
+        writeln!(constants, "pub const {constant}: &str = {component:?};")?;
+        write!(all, "(\"{name}\", {constant}), ")?;
+    }
+    writeln!(constants, "/// Each operator's name and the path of its component.")?;
+    writeln!(constants, "pub const ALL: &[(&str, &str)] = &[{all}];")?;
+    fs::write(out.join("components.rs"), constants)?;
+    Ok(())
+}
+
+/// The folder of the workspace, two above this crate.
+fn workspace() -> Result<PathBuf> {
+    let manifest = env::var_os("CARGO_MANIFEST_DIR").context("cargo sets CARGO_MANIFEST_DIR")?;
+    let workspace = Path::new(&manifest).ancestors().nth(2).context("the crate lies too high")?;
+    Ok(workspace.to_path_buf())
+}
+
+/// Tells cargo what the components are made from.
+fn watch(workspace: &Path) {
+    let shared = ["Cargo.toml", "Cargo.lock", "wit", "guest-sdk/rust"].map(str::to_owned);
+    let operators = OPERATORS.map(|name| format!("operators/{name}"));
+    for path in shared.iter().chain(&operators) {
+        println!("cargo::rerun-if-changed={}", workspace.join(path).display());
+    }
+    println!("cargo::rerun-if-env-changed={}", toolchain::OVERRIDE);
+}
+
+/// Wraps a core module as a component, and checks it.
+fn encode(module: &Path, component: &Path) -> Result<()> {
+    let module = fs::read(module).with_context(|| format!("reading {}", module.display()))?;
+    let bytes = ComponentEncoder::default().module(&module)?.validate(true).encode()?;
+    fs::write(component, bytes).with_context(|| format!("writing {}", component.display()))
+}

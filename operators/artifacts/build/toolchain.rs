@@ -1,0 +1,99 @@
+//! Finds a compiler for `wasm32-unknown-unknown`.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use anyhow::{Result, bail};
+
+/// The target of the operators.
+pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
+
+/// Names a `rustc` to use instead of the one that is found.
+pub(crate) const OVERRIDE: &str = "HOWDAH_WASM_RUSTC";
+
+/// Where Debian's `rustc-web` has its compiler.
+const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
+
+/// A compiler that can build operators.
+pub(crate) struct Toolchain {
+    /// The program.
+    pub(crate) rustc: OsString,
+    /// It has the sources of the standard library, but not built for the target. Then this
+    /// is the linker to use.
+    pub(crate) build_std_with: Option<PathBuf>,
+}
+
+impl Toolchain {
+    /// The one the environment names, else the one that builds the workspace, else Debian's.
+    pub(crate) fn find() -> Result<Self> {
+        if let Some(rustc) = env::var_os(OVERRIDE) {
+            let Some(toolchain) = Self::of(&rustc) else {
+                bail!(
+                    "{OVERRIDE} is {}, which can build no {TARGET}: it has neither a standard \
+                     library for it nor the library's sources and a wasm-ld",
+                    rustc.display()
+                );
+            };
+            return Ok(toolchain);
+        }
+        let current = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+        if has_target(&current) {
+            return Ok(Self { rustc: current, build_std_with: None });
+        }
+        match Self::of(OsStr::new(DEBIAN_RUSTC)) {
+            Some(toolchain) => Ok(toolchain),
+            None => bail!(
+                "no compiler for {TARGET} is installed: run `cargo xtask setup`, or \
+                 `rustup target add {TARGET}`, or on Debian `apt-get install rustc-web \
+                 rust-web-src lld-22`"
+            ),
+        }
+    }
+
+    /// How this compiler can build the target, if it can.
+    fn of(rustc: &OsStr) -> Option<Self> {
+        let rustc = rustc.to_owned();
+        if has_target(&rustc) {
+            return Some(Self { rustc, build_std_with: None });
+        }
+        let sources = print(&rustc, &["--print", "sysroot"])?.join("lib/rustlib/src/rust/library");
+        let linker = wasm_linker()?;
+        sources.is_dir().then_some(Self { rustc, build_std_with: Some(linker) })
+    }
+}
+
+/// Whether the compiler comes with a standard library for the target.
+fn has_target(rustc: &OsStr) -> bool {
+    print(rustc, &["--print", "target-libdir", "--target", TARGET])
+        .is_some_and(|folder| has_std(&folder))
+}
+
+fn has_std(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|entries| {
+        entries.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with("libstd-"))
+    })
+}
+
+/// The path that the compiler prints.
+fn print(rustc: &OsStr, arguments: &[&str]) -> Option<PathBuf> {
+    let output = Command::new(rustc).args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| PathBuf::from(text.trim()))
+}
+
+/// `wasm-ld`, or the newest `wasm-ld-<version>`, on the search path.
+fn wasm_linker() -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    let version = |file: &Path| -> Option<u32> {
+        let name = file.file_name()?.to_str()?.strip_prefix("wasm-ld")?;
+        if name.is_empty() { Some(u32::MAX) } else { name.strip_prefix('-')?.parse().ok() }
+    };
+    env::split_paths(&path)
+        .filter_map(|folder| fs::read_dir(folder).ok())
+        .flat_map(|entries| entries.flatten().map(|entry| entry.path()))
+        .filter_map(|file| version(&file).map(|version| (version, file)))
+        .max_by_key(|(version, _)| *version)
+        .map(|(_, file)| file)
+}

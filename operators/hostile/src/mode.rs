@@ -1,0 +1,124 @@
+use serde::Deserialize;
+
+use crate::bindings::exports::howdah::operator::operator::Error;
+use crate::bindings::howdah::operator::types::ErrorKind;
+
+/// What the operator is told to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// How to misbehave.
+    pub mode: Mode,
+    /// How many batches to process honestly first.
+    pub after_batches: u32,
+}
+
+impl Config {
+    pub(crate) fn parse(json: &str) -> Result<Self, Error> {
+        serde_json::from_str(json).map_err(|error| Error {
+            kind: ErrorKind::InvalidConfig,
+            message: format!("configuration: {error}"),
+        })
+    }
+}
+
+/// A way to misbehave; in the configuration it is written `like-this`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Not at all.
+    #[default]
+    None,
+
+    /// `process` never returns.
+    Loop,
+    /// `process` allocates for ever.
+    Allocate,
+    /// `process` panics.
+    Panic,
+    /// `process` overflows its stack.
+    Recurse,
+    /// `process` returns an error.
+    Error,
+
+    /// A column of fixed width lacks a byte.
+    ShortData,
+    /// An offset is smaller than the one before it.
+    OffsetsDescending,
+    /// The last offset lies past the end of the data.
+    OffsetsPastEnd,
+    /// There is one offset too few.
+    OffsetsTooShort,
+    /// A text column has no offsets.
+    OffsetsMissing,
+    /// A text column holds bytes that are no UTF-8.
+    InvalidUtf8,
+    /// A text column is UTF-8 as a whole, but an offset cuts a character in two.
+    SplitCharacter,
+    /// The validity bitmap has no byte.
+    ValidityTooShort,
+    /// A column that is not nullable has a null.
+    NullNotNullable,
+    /// A bitmap has bits past the last row.
+    BitsPastEnd,
+    /// A column is missing.
+    WrongColumnCount,
+    /// The batch says that it has 4,294,967,295 rows.
+    HugeRows,
+    /// The rows are for an output that was not declared.
+    UndeclaredPort,
+    /// A row has no event time.
+    TimestampsTooShort,
+    /// A row kind is none of the four; the output is declared as a changelog.
+    RowKindsInvalid,
+    /// Rows have kinds, but the output is not declared as a changelog.
+    RowKindsUndeclared,
+
+    /// Opens a state that was not declared.
+    StateUndeclared,
+    /// Puts rows with a column too many.
+    StatePutWrongColumns,
+    /// Puts rows whose column is too short.
+    StatePutShortData,
+    /// Names a key past the end of the batch's keys.
+    StateSelectedOutOfRange,
+    /// Gives keys explicitly of which, unless there is one subtask only, most belong to others.
+    StateExplicitForeignKey,
+    /// Gives keys explicitly whose column is too short.
+    StateExplicitMalformed,
+    /// Makes a state call that fails, drops the error, and returns no rows.
+    StateDropError,
+
+    /// `describe` never returns.
+    DescribeLoop,
+    /// `describe` returns an error.
+    DescribeError,
+    /// `describe` calls an import.
+    DescribeCallsImport,
+    /// `describe` names a float as key.
+    DescribeFloatKey,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_configuration_it_behaves() {
+        let config = Config::parse("{}").unwrap();
+        assert_eq!(config, Config { mode: Mode::None, after_batches: 0 });
+    }
+
+    #[test]
+    fn a_mode_is_written_in_kebab_case() {
+        let config = Config::parse(r#"{"mode": "offsets-past-end", "after_batches": 2}"#).unwrap();
+        assert_eq!(config, Config { mode: Mode::OffsetsPastEnd, after_batches: 2 });
+    }
+
+    #[test]
+    fn an_unknown_mode_is_refused() {
+        let error = Config::parse(r#"{"mode": "polite"}"#).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::InvalidConfig);
+        assert!(error.message.contains("polite"), "{}", error.message);
+    }
+}

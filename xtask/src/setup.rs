@@ -1,0 +1,157 @@
+//! What the build and the tests need, and how to get it.
+
+use crate::command::{output, run, say, succeeds};
+use crate::workspace::Workspace;
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+use std::process::Command;
+
+/// Operators are compiled for this target.
+const WASM_TARGET: &str = "wasm32-unknown-unknown";
+
+/// Where Debian's packages have their compiler.
+const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
+
+/// Checks everything and gets what is missing. Quick when nothing is.
+pub(crate) fn prepare(workspace: &Workspace) -> Result<()> {
+    say(&format!("wasm target     {}", wasm_target()?));
+    say(&format!("oracle python   {}", oracle_python(workspace)?));
+    Ok(())
+}
+
+/// Makes sure that operators can be compiled; says with what.
+fn wasm_target() -> Result<String> {
+    if let Some(found) = find_wasm_target() {
+        return Ok(found);
+    }
+    if succeeds(Command::new("rustup").arg("--version")) {
+        let mut add = Command::new("rustup");
+        if let Err(error) = run(add.args(["target", "add", WASM_TARGET])) {
+            say(&format!("rustup cannot get it ({error}); trying the system's packages"));
+        }
+    }
+    if find_wasm_target().is_none() {
+        let linker = newest_linker_package();
+        install(&["rustc-web", "rust-web-src", &linker]);
+    }
+    find_wasm_target().with_context(|| {
+        format!(
+            "no Rust compiler here can build for {WASM_TARGET}; get one of: `rustup target add \
+             {WASM_TARGET}`, or on Debian `apt-get install rustc-web rust-web-src lld-22` (any \
+             recent lld does)"
+        )
+    })
+}
+
+/// The compiler that can build for the target, found as the build script of the operators finds
+/// it: the one that cargo uses, with the target installed, or Debian's, which builds the target's
+/// standard library from source.
+fn find_wasm_target() -> Option<String> {
+    if let Some(compiler) = std::env::var_os("HOWDAH_WASM_RUSTC") {
+        return Some(format!("{} (HOWDAH_WASM_RUSTC)", compiler.to_string_lossy()));
+    }
+    let libraries =
+        output(Command::new("rustc").args(["--print", "target-libdir", "--target", WASM_TARGET]))
+            .unwrap_or_default();
+    let mut entries = Path::new(&libraries).read_dir().into_iter().flatten().flatten();
+    if entries.any(|entry| entry.file_name().to_string_lossy().starts_with("libstd-")) {
+        return Some(format!("{WASM_TARGET} of the Rust toolchain"));
+    }
+    let sysroot = output(Command::new(DEBIAN_RUSTC).args(["--print", "sysroot"]))?;
+    let sources = Path::new(&sysroot).join("lib/rustlib/src/rust/library");
+    let linker = wasm_linker()?;
+    sources.is_dir().then(|| format!("{DEBIAN_RUSTC} with {linker}"))
+}
+
+/// `wasm-ld`, with or without a version in its name.
+fn wasm_linker() -> Option<String> {
+    let mut linkers: Vec<String> = Path::new("/usr/bin")
+        .read_dir()
+        .ok()?
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name == "wasm-ld" || name.starts_with("wasm-ld-"))
+        .collect();
+    linkers.sort();
+    linkers.pop()
+}
+
+/// `lld-22` or the like: the newest that the system's packages have.
+fn newest_linker_package() -> String {
+    // Without the lists, apt finds nothing at all.
+    run_as_root(&["apt-get", "update"]);
+    output(Command::new("apt-cache").args(["search", "--names-only", "^lld-[0-9]+$"]))
+        .unwrap_or_default()
+        .lines()
+        .filter_map(|line| {
+            line.strip_prefix("lld-")?.split_whitespace().next()?.parse::<u32>().ok()
+        })
+        .max()
+        .map_or_else(|| "lld".to_owned(), |version| format!("lld-{version}"))
+}
+
+/// Installs Debian packages. A failure shows in the check that follows.
+fn install(packages: &[&str]) {
+    let mut words = vec!["apt-get", "install", "-y", "--no-install-recommends"];
+    words.extend(packages);
+    run_as_root(&words);
+}
+
+/// Runs a command as root: as we are, or else through `sudo`, if that asks for no password.
+fn run_as_root(words: &[&str]) {
+    let is_root = output(Command::new("id").arg("-u")).is_some_and(|id| id == "0");
+    let sudo: &[&str] = if is_root { &[] } else { &["sudo", "-n"] };
+    let words = [sudo, words].concat();
+    let Some((program, arguments)) = words.split_first() else { return };
+    let mut command = Command::new(program);
+    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+    if let Err(error) = run(&mut command) {
+        say(&format!("{error:#}"));
+    }
+}
+
+/// Makes the virtual environment of the oracles, unless it is there with the same requirements.
+fn oracle_python(workspace: &Workspace) -> Result<String> {
+    let python = workspace.oracle_python();
+    let directory = workspace.target.join("oracles-venv");
+    let requirements = workspace.root.join("tests/oracles/requirements.txt");
+    let wanted = std::fs::read_to_string(&requirements)
+        .with_context(|| format!("cannot read {}", requirements.display()))?;
+    // Written last: a half-made environment has none.
+    let stamp = directory.join("requirements.txt");
+    if std::fs::read_to_string(&stamp).is_ok_and(|made| made == wanted) {
+        return Ok(python.display().to_string());
+    }
+    if directory.exists() {
+        std::fs::remove_dir_all(&directory)
+            .with_context(|| format!("cannot remove {}", directory.display()))?;
+    }
+    let system = system_python()?;
+    let mut create = Command::new(&system);
+    create.args(["-m", "venv"]).arg(&directory);
+    if run(&mut create).is_err() {
+        // Debian packs the module apart.
+        install(&["python3-venv"]);
+        run(&mut create).context(
+            "the tests need Python's venv module; on Debian: `apt-get install python3-venv`",
+        )?;
+    }
+    run(Command::new(&python)
+        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r"])
+        .arg(&requirements))
+    .context("cannot install the packages that the tests compare with")?;
+    std::fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))?;
+    Ok(python.display().to_string())
+}
+
+/// A Python that the pinned packages run on.
+fn system_python() -> Result<String> {
+    let check = "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))";
+    for name in ["python3", "python3.11", "python3.12", "python3.13"] {
+        if succeeds(Command::new(name).args(["-c", check])) {
+            return Ok(name.to_owned());
+        }
+    }
+    bail!(
+        "the tests need Python 3.11 to 3.13 as `python3`; on Debian: `apt-get install python3 python3-venv`"
+    )
+}

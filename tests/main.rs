@@ -15,6 +15,7 @@ mod support;
 mod answers;
 mod bad_input;
 mod bad_pipeline_file;
+mod closed_pipe;
 mod corrupt_checkpoint;
 mod disk_full;
 mod fresh_start;

@@ -1,12 +1,12 @@
-//! SIGTERM stops a run at a checkpoint; the next run goes on from there.
+//! Ctrl-C and SIGTERM stop a run at a checkpoint; the next run goes on from there.
 
 use crate::support::rows::{output, sorted};
 use crate::support::{Job, input};
 
 const EVENTS: u32 = 50_000;
 
-#[test]
-fn stopped_and_started_again_a_job_ends_as_if_it_had_not_been_stopped() {
+/// Stops a run by a signal and runs it again.
+fn check(signal: &str) {
     let events = input::events(EVENTS);
     let undisturbed = Job::last_bid(&events);
     undisturbed.run_to_end();
@@ -14,7 +14,7 @@ fn stopped_and_started_again_a_job_ends_as_if_it_had_not_been_stopped() {
     let job = Job::last_bid(&events).set("source", "rate-limit-rows-per-second", 20_000);
     let running = job.start();
     let checkpoint = job.wait_for_checkpoint(2);
-    let summary = running.terminate().summary();
+    let summary = running.signal(signal).summary();
     assert_eq!(summary["finished"], false, "{summary}");
     let last = summary["checkpoints"]["last"].as_u64().unwrap();
     assert!(last >= checkpoint.id, "{summary}");
@@ -24,6 +24,16 @@ fn stopped_and_started_again_a_job_ends_as_if_it_had_not_been_stopped() {
     assert_eq!(summary["restored_from"], last);
     assert_eq!(sorted(output(&job)), sorted(output(&undisturbed)));
     assert_eq!(job.state_rows(None), undisturbed.state_rows(None));
+}
+
+#[test]
+fn stopped_by_ctrl_c_and_started_again_a_job_ends_as_if_it_had_not_been_stopped() {
+    check("INT");
+}
+
+#[test]
+fn stopped_by_sigterm_and_started_again_a_job_ends_as_if_it_had_not_been_stopped() {
+    check("TERM");
 }
 
 #[test]

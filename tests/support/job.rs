@@ -277,9 +277,14 @@ impl Running {
     }
 
     /// Asks it to stop.
-    pub(crate) fn terminate(mut self) -> Finished {
+    pub(crate) fn terminate(self) -> Finished {
+        self.signal("TERM")
+    }
+
+    /// Sends it a signal and waits for its end.
+    pub(crate) fn signal(mut self, name: &str) -> Finished {
         let process = self.process().to_string();
-        assert!(Command::new("kill").args(["-TERM", &process]).status().unwrap().success());
+        assert!(Command::new("kill").args(["-s", name, &process]).status().unwrap().success());
         self.wait()
     }
 

@@ -50,7 +50,13 @@ impl Bar {
         if !std::io::stderr().is_terminal() {
             let now = environment::now();
             let (done, printed) = (Cell::new(0), Cell::new(now));
-            return Self::Lines(Lines { total, unit, done, started: now, printed });
+            return Self::Lines(Lines {
+                total: Cell::new(total),
+                unit,
+                done,
+                started: now,
+                printed,
+            });
         }
         let target = ProgressDrawTarget::stderr_with_hz(10);
         let bar = ProgressBar::with_draw_target(Some(total), target);
@@ -60,14 +66,18 @@ impl Bar {
         Self::Drawn(bar)
     }
 
-    /// So much is done now, and what else there is to say.
-    pub(crate) fn set(&self, done: u64, message: &str) {
+    /// So much is done now of so much, and what else there is to say.
+    pub(crate) fn set(&self, done: u64, total: u64, message: &str) {
         match self {
             Self::Drawn(bar) => {
+                bar.set_length(total);
                 bar.set_position(done);
                 bar.set_message(message.to_owned());
             }
-            Self::Lines(lines) => lines.set(done, message),
+            Self::Lines(lines) => {
+                lines.total.set(total);
+                lines.set(done, message);
+            }
         }
     }
 
@@ -101,7 +111,7 @@ impl Bar {
 
 /// Plain lines, at most one in [`LINE_INTERVAL`].
 pub(crate) struct Lines {
-    total: u64,
+    total: Cell<u64>,
     unit: Unit,
     done: Cell<u64>,
     started: Instant,
@@ -117,7 +127,7 @@ impl Lines {
         }
         self.printed.set(now);
         let seconds = now.duration_since(self.started).as_secs();
-        let done = self.unit.line(done, self.total);
+        let done = self.unit.line(done, self.total.get());
         let separator = if message.is_empty() { "" } else { ", " };
         // Nobody to tell is no reason to stop.
         let _ = writeln!(std::io::stderr(), "{seconds} s: {done}{separator}{message}");

@@ -218,13 +218,14 @@ fn next_event(handle: &Handle) -> std::result::Result<Option<Event>, ()> {
 
 /// Shows progress until the pipeline is over.
 fn follow_in_text(handle: &Handle) -> Result<()> {
-    let bar = Bar::new(handle.progress().bytes_total, Unit::Bytes);
+    // The source says how long it is once it has started.
+    let bar = Bar::new(0, Unit::Bytes);
     while let Ok(event) = next_event(handle) {
         if let Some(Event::Started { checkpoint: Some(checkpoint) }) = event {
             bar.note(&format!("goes on from checkpoint {checkpoint}"));
         }
         let progress = handle.progress();
-        bar.set(progress.bytes_read, &progress_text(&progress));
+        bar.set(progress.bytes_read, progress.bytes_total, &progress_text(&progress));
     }
     bar.finish();
     Ok(())

@@ -3,6 +3,7 @@
 use crate::failure::Result;
 use anyhow::Context;
 use arrow_array::RecordBatch;
+use arrow_cast::pretty::pretty_format_batches_with_schema;
 use arrow_schema::SchemaRef;
 use std::io::Write;
 
@@ -19,41 +20,42 @@ pub(crate) enum Output {
 
 /// Prints the rows to standard output.
 pub(crate) fn print(schema: &SchemaRef, batches: &[RecordBatch], output: Output) -> Result<()> {
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    write(schema, batches, output, &mut out)?;
+    let mut out = std::io::stdout().lock();
+    match output {
+        Output::Text => {
+            let table = pretty_format_batches_with_schema(SchemaRef::clone(schema), batches);
+            writeln!(out, "{}", table.context("cannot show the rows")?)?;
+        }
+        Output::Csv => {
+            // An empty result has a header too.
+            out.write_all(&csv(&RecordBatch::new_empty(SchemaRef::clone(schema)), true)?)?;
+            for batch in batches {
+                out.write_all(&csv(batch, false)?)?;
+            }
+        }
+        Output::Json => {
+            for batch in batches {
+                out.write_all(&json(batch)?)?;
+            }
+        }
+    }
     out.flush()?;
     Ok(())
 }
 
-fn write<W: Write>(
-    schema: &SchemaRef,
-    batches: &[RecordBatch],
-    output: Output,
-    out: &mut W,
-) -> Result<()> {
-    match output {
-        Output::Text => {
-            let table = arrow_cast::pretty::pretty_format_batches_with_schema(
-                SchemaRef::clone(schema),
-                batches,
-            );
-            writeln!(out, "{}", table.context("cannot show the rows")?)?;
-        }
-        Output::Csv => {
-            let mut writer = arrow_csv::WriterBuilder::new().with_header(true).build(&mut *out);
-            let empty = RecordBatch::new_empty(SchemaRef::clone(schema));
-            // An empty result has a header too.
-            for batch in std::iter::once(&empty).chain(batches) {
-                writer.write(batch).context("cannot write CSV")?;
-            }
-        }
-        Output::Json => {
-            let mut writer = arrow_json::LineDelimitedWriter::new(&mut *out);
-            for batch in batches {
-                writer.write(batch).context("cannot write JSON")?;
-            }
-            writer.finish().context("cannot write JSON")?;
-        }
-    }
-    Ok(())
+// Text is made in memory, batch by batch: an error of standard output then stays what it is, and a
+// reader that has gone away can be told from a failure.
+
+fn csv(batch: &RecordBatch, header: bool) -> anyhow::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let mut writer = arrow_csv::WriterBuilder::new().with_header(header).build(&mut text);
+    writer.write(batch).context("cannot write CSV")?;
+    drop(writer);
+    Ok(text)
+}
+
+fn json(batch: &RecordBatch) -> anyhow::Result<Vec<u8>> {
+    let mut writer = arrow_json::LineDelimitedWriter::new(Vec::new());
+    writer.write(batch).and_then(|()| writer.finish()).context("cannot write JSON")?;
+    Ok(writer.into_inner())
 }

@@ -23,7 +23,7 @@ pub(crate) fn whole_ms(duration: Duration) -> u64 {
 }
 
 /// Starts a named thread.
-pub(crate) fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-    let started = std::thread::Builder::new().name(name.clone()).spawn(run);
+pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let started = std::thread::Builder::new().name(name.to_owned()).spawn(run);
     started.map_err(|error| Error::internal(format!("cannot start the thread {name}: {error}")))
 }

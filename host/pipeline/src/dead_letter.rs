@@ -30,9 +30,10 @@ struct Letter<'a> {
 }
 
 impl DeadLetters {
-    /// Opens the file as a checkpoint left it; `None`: empty. A file with something in it that
-    /// no checkpoint knows is only taken when `owned` says that an earlier run made it.
-    pub(crate) fn open(path: &Path, length: Option<u64>, owned: bool, sync: bool) -> Result<Self> {
+    /// Whether the file can be brought to the length that a checkpoint has; `None`: empty. A
+    /// file with something in it that no checkpoint knows is only taken when `owned` says that
+    /// an earlier run made it.
+    pub(crate) fn check(path: &Path, length: Option<u64>, owned: bool) -> Result<()> {
         let found = directory::file_length(path)?;
         if length.is_none() && found > 0 && !owned {
             return Err(Error::new(
@@ -55,6 +56,11 @@ impl DeadLetters {
                 ),
             ));
         }
+        Ok(())
+    }
+
+    /// Opens a file that has been checked, and cuts off what came after `length`.
+    pub(crate) fn open(path: &Path, length: u64, sync: bool) -> Result<Self> {
         if let Some(parent) = path.parent() {
             directory::create(parent)?;
         }
@@ -107,13 +113,13 @@ mod tests {
     fn a_restart_cuts_off_what_no_checkpoint_knows() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("letters/dead.ndjson");
-        let mut letters = DeadLetters::open(&path, None, false, true).expect("opened");
+        let mut letters = DeadLetters::open(&path, 0, true).expect("opened");
         letters.append(&[rejected(2)]).expect("added");
         let length = letters.seal().expect("sealed");
         letters.append(&[rejected(3)]).expect("added");
         drop(letters);
 
-        let mut letters = DeadLetters::open(&path, Some(length), true, true).expect("opened");
+        let mut letters = DeadLetters::open(&path, length, true).expect("opened");
         letters.append(&[rejected(3), rejected(4)]).expect("added");
         let text = std::fs::read_to_string(&path).expect("text");
         let line = |number| {
@@ -124,11 +130,19 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_has_shrunk_is_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("dead.ndjson");
+        assert!(DeadLetters::check(&path, None, false).is_ok());
+        assert!(DeadLetters::check(&path, Some(1), true).is_err());
+    }
+
+    #[test]
     fn a_file_of_somebody_else_is_left_alone() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("mine.txt");
         std::fs::write(&path, "precious").expect("written");
-        assert!(DeadLetters::open(&path, None, false, true).is_err());
-        assert_eq!(std::fs::read_to_string(&path).expect("text"), "precious");
+        assert!(DeadLetters::check(&path, None, false).is_err());
+        assert!(DeadLetters::check(&path, None, true).is_ok());
     }
 }

@@ -125,7 +125,18 @@ impl From<howdah_runtime::Error> for Error {
     }
 }
 
-/// ` (did you mean `x`?)` when one of the names is close, else nothing.
+/// Arrow refuses what was built to fit: a defect here, not of the data.
+impl From<arrow_schema::ArrowError> for Error {
+    fn from(source: arrow_schema::ArrowError) -> Self {
+        Self {
+            kind: ErrorKind::Internal,
+            message: format!("columns of a batch do not fit together: {source}"),
+            source: Some(Box::new(source)),
+        }
+    }
+}
+
+/// ``; did you mean `x`?`` when one of the names is close, else nothing.
 pub(crate) fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     known
         .into_iter()

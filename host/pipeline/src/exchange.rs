@@ -2,7 +2,6 @@
 
 use crate::error::{Error, Result};
 use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
-use arrow_schema::ArrowError;
 use howdah_runtime::InputSpec;
 use howdah_state::{EncodedKeys, KeyEncoder, KeyGroups};
 use std::sync::Arc;
@@ -107,12 +106,7 @@ fn event_time(event_times: &[i64], row: u32) -> Option<i64> {
 
 fn take_rows(batch: &RecordBatch, rows: &[u32]) -> Result<RecordBatch> {
     let indices = UInt32Array::from(rows.to_vec());
-    arrow_select::take::take_record_batch(batch, &indices).map_err(|error| arrow_error(&error))
-}
-
-/// Arrow refuses what the source made: a defect here, not of the data.
-pub(crate) fn arrow_error(error: &ArrowError) -> Error {
-    Error::internal(format!("rows on their way to a subtask do not fit together: {error}"))
+    Ok(arrow_select::take::take_record_batch(batch, &indices)?)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::checkpoint::{Checkpoint, Checkpoints, Shape, StateShape};
 use crate::clock;
-use crate::config::{OnError, PipelineConfig, SinkType};
+use crate::config::{PipelineConfig, SinkType};
 use crate::coordinator::{Coordinator, Links, Plan, Table};
 use crate::dead_letter::DeadLetters;
 use crate::directory;
@@ -13,7 +13,7 @@ use crate::handle::{Event, Handle};
 use crate::lock::Lock;
 use crate::progress::Counters;
 use crate::reader::{RateLimit, Reader};
-use crate::restore::Restore;
+use crate::restore::{FreshStart, Restore};
 use crate::sink::{Committer, Sink, Staging};
 use crate::source::{self, Source};
 use crate::subtask::Subtask;
@@ -53,7 +53,7 @@ pub enum StartFrom {
 }
 
 /// How to start a pipeline.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct StartOptions {
     /// Where to begin.
     pub from: StartFrom,
@@ -111,20 +111,32 @@ impl Pipeline {
     /// changed so that it no longer fits.
     pub fn start(self, options: StartOptions) -> Result<Handle> {
         let state_directory = &self.config.state_directory;
-        let restore = Restore::choose(state_directory, options.from, &self.shape())?;
+        let sync = self.config.checkpoint.sync;
+        let from = FreshStart::finish_first(state_directory, options.from)?;
+        let restore = Restore::choose(state_directory, from, &self.shape())?;
         let checkpoint = restore.checkpoint.as_ref();
         // All that may refuse comes before all that changes something on disk.
         let position = checkpoint.map(|checkpoint| checkpoint.source);
         let source = source::open(&self.config.source, Arc::clone(&self.plan), position)?;
         let committer = Committer::claim(&self.config)?;
-        if checkpoint.is_none() && options.from != StartFrom::Fresh && committer.has_parts()? {
+        if checkpoint.is_none() && from == StartFrom::Latest && committer.has_parts()? {
             return Err(self.orphaned_output());
         }
-        let dead_letters = self.dead_letters(checkpoint, options.from)?;
-        let checkpoints = Checkpoints::open(state_directory, self.config.checkpoint.sync)?;
+        self.check_dead_letters(checkpoint)?;
+
+        let fresh_start = match from {
+            StartFrom::Fresh => Some(FreshStart::begin(state_directory, sync)?),
+            StartFrom::Latest | StartFrom::Checkpoint(_) => None,
+        };
+        // Documents go first: no crash may leave one whose output is gone.
+        let checkpoints = Checkpoints::open(state_directory, sync)?;
         checkpoints.remove(&restore.obsolete)?;
-        committer
-            .recover(checkpoint.map(|checkpoint| (checkpoint.id, checkpoint.sink.as_slice())))?;
+        let dead_letters = self.open_dead_letters(checkpoint)?;
+        let files = checkpoint.map(|checkpoint| (checkpoint.id, checkpoint.sink.as_slice()));
+        committer.recover(files)?;
+        if let Some(fresh_start) = fresh_start {
+            fresh_start.end()?;
+        }
         let (store, tables) = self.open_states(checkpoint)?;
         let instances = self.instantiate(&tables, checkpoint)?;
         self.launch(Launch {
@@ -177,20 +189,22 @@ impl Pipeline {
         )
     }
 
-    fn dead_letters(
-        &self,
-        checkpoint: Option<&Checkpoint>,
-        from: StartFrom,
-    ) -> Result<Option<DeadLetters>> {
-        let OnError::DeadLetter(path) = &self.config.source.on_error else { return Ok(None) };
-        let marker = self.config.state_directory.join(DEAD_LETTER_MARKER);
-        let inside = path.starts_with(&self.config.state_directory);
-        let owned = inside || marker.exists();
+    /// Refuses a dead-letter file that is not this pipeline's.
+    fn check_dead_letters(&self, checkpoint: Option<&Checkpoint>) -> Result<()> {
+        let Some(path) = self.config.dead_letter_file() else { return Ok(()) };
+        let state_directory = &self.config.state_directory;
+        let owned =
+            path.starts_with(state_directory) || state_directory.join(DEAD_LETTER_MARKER).exists();
         let length = checkpoint.and_then(|checkpoint| checkpoint.dead_letter_bytes);
-        debug_assert!(length.is_none() || from != StartFrom::Fresh, "fresh has no checkpoint");
-        let letters = DeadLetters::open(path, length, owned, self.config.checkpoint.sync)?;
+        DeadLetters::check(path, length, owned)
+    }
+
+    fn open_dead_letters(&self, checkpoint: Option<&Checkpoint>) -> Result<Option<DeadLetters>> {
+        let Some(path) = self.config.dead_letter_file() else { return Ok(None) };
+        let marker = self.config.state_directory.join(DEAD_LETTER_MARKER);
         std::fs::write(&marker, "").map_err(|error| Error::io("write", &marker, error))?;
-        Ok(Some(letters))
+        let length = checkpoint.and_then(|checkpoint| checkpoint.dead_letter_bytes);
+        DeadLetters::open(path, length.unwrap_or(0), self.config.checkpoint.sync).map(Some)
     }
 
     fn open_states(&self, checkpoint: Option<&Checkpoint>) -> Result<(StateStore, Vec<Table>)> {
@@ -337,7 +351,7 @@ impl Pipeline {
         drop(events);
         let role = |role: &str| format!("{}-{role}", config.name);
         let failing = &failure;
-        handle.threads.push(spawn(role("coordinator"), failing, move || {
+        handle.threads.push(spawn(&role("coordinator"), failing, move || {
             let (done, result) = coordinator.run();
             // The handle takes it after the thread has ended.
             let _ = outcome.try_send(done);
@@ -345,7 +359,7 @@ impl Pipeline {
         })?);
         let sink_reports = reports.clone();
         let sink_failure = Arc::clone(&failure);
-        handle.threads.push(spawn(role("sink"), failing, move || {
+        handle.threads.push(spawn(&role("sink"), failing, move || {
             sink.run(&sink_receiver, &sink_reports, &sink_failure)
         })?);
         for ((number, instance), input) in (0..).zip(launch.instances).zip(subtask_receivers) {
@@ -360,9 +374,9 @@ impl Pipeline {
                 failure: Arc::clone(&failure),
             };
             let role = role(&format!("subtask-{number}"));
-            handle.threads.push(spawn(role, failing, move || subtask.run())?);
+            handle.threads.push(spawn(&role, failing, move || subtask.run())?);
         }
-        handle.threads.push(spawn(role("source"), failing, move || reader.run())?);
+        handle.threads.push(spawn(&role("source"), failing, move || reader.run())?);
         Ok(handle)
     }
 }
@@ -381,11 +395,11 @@ struct Launch {
 
 /// Starts a thread whose failure, or panic, ends the pipeline.
 fn spawn(
-    name: String,
+    name: &str,
     failure: &Arc<Failure>,
     run: impl FnOnce() -> Result<()> + Send + 'static,
 ) -> Result<JoinHandle<()>> {
-    let guard = Guard { name: name.clone(), failure: Arc::clone(failure) };
+    let guard = Guard { name: name.to_owned(), failure: Arc::clone(failure) };
     clock::spawn(name, move || {
         if let Err(error) = run() {
             guard.failure.raise(error);

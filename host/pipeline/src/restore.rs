@@ -3,9 +3,60 @@
 use crate::checkpoint::{Checkpoint, CheckpointEntry, Checkpoints, Shape, StateShape};
 use crate::config::enumerate;
 use crate::coordinator::Retained;
+use crate::directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::StartFrom;
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// The file that marks a fresh start under way, in the state directory.
+const FRESH_START: &str = "fresh-start";
+
+/// Says that a fresh start has begun to remove things and has not come to its end.
+#[derive(Debug)]
+pub(crate) struct FreshStart {
+    path: PathBuf,
+    sync: bool,
+}
+
+impl FreshStart {
+    /// Leaves the mark before anything is removed: what is half removed can serve nobody.
+    pub(crate) fn begin(state_directory: &Path, sync: bool) -> Result<Self> {
+        let path = state_directory.join(FRESH_START);
+        let made = File::create(&path).map(drop);
+        made.map_err(|error| Error::io("write", &path, error))?;
+        if sync {
+            directory::sync(state_directory)?;
+        }
+        Ok(Self { path, sync })
+    }
+
+    /// Everything is removed.
+    pub(crate) fn end(&self) -> Result<()> {
+        directory::remove(&self.path)?;
+        match self.path.parent().filter(|_| self.sync) {
+            Some(state_directory) => directory::sync(state_directory),
+            None => Ok(()),
+        }
+    }
+
+    /// What to start from when an earlier fresh start may have been broken off.
+    pub(crate) fn finish_first(state_directory: &Path, from: StartFrom) -> Result<StartFrom> {
+        if !state_directory.join(FRESH_START).exists() {
+            return Ok(from);
+        }
+        match from {
+            StartFrom::Latest | StartFrom::Fresh => Ok(StartFrom::Fresh),
+            StartFrom::Checkpoint(id) => Err(Error::new(
+                ErrorKind::Incompatible,
+                format!(
+                    "checkpoint {id} cannot be used: a fresh start was broken off while it removed \
+                     the checkpoints; run without --checkpoint to go on with it"
+                ),
+            )),
+        }
+    }
+}
 
 /// Where a run begins.
 #[derive(Debug)]
@@ -203,6 +254,18 @@ mod tests {
         let restore = choose(&directory, StartFrom::Fresh).expect("chosen");
         assert!(restore.checkpoint.is_none());
         assert_eq!(restore.obsolete, [7]);
+    }
+
+    #[test]
+    fn a_fresh_start_that_was_broken_off_is_finished_first() {
+        let directory = directory(&[7]);
+        let resumed = |from| FreshStart::finish_first(directory.path(), from);
+        assert_eq!(resumed(StartFrom::Latest).expect("as wanted"), StartFrom::Latest);
+        let fresh_start = FreshStart::begin(directory.path(), true).expect("marked");
+        assert_eq!(resumed(StartFrom::Latest).expect("fresh"), StartFrom::Fresh);
+        assert!(resumed(StartFrom::Checkpoint(7)).is_err());
+        fresh_start.end().expect("unmarked");
+        assert_eq!(resumed(StartFrom::Latest).expect("as wanted"), StartFrom::Latest);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::coordinator::Report;
 use crate::error::{Error, Result};
-use crate::exchange::{Message, Rows, arrow_error, key_columns};
+use crate::exchange::{Message, Rows, key_columns};
 use crate::failure::Failure;
 use crate::progress::Counters;
 use crate::sink::SinkMessage;
@@ -146,8 +146,7 @@ impl Pending {
         let Some(first) = parts.first() else { return Ok(None) };
         let schema = first.batch.schema();
         let batches: Vec<&RecordBatch> = parts.iter().map(|rows| &rows.batch).collect();
-        let batch = arrow_select::concat::concat_batches(&schema, batches)
-            .map_err(|error| arrow_error(&error))?;
+        let batch = arrow_select::concat::concat_batches(&schema, batches)?;
         let mut parts = parts.into_iter();
         let Some(first) = parts.next() else { return Ok(None) };
         // The lowest watermark holds for all of them: none of their rows counts as late.

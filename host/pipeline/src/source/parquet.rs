@@ -1,7 +1,7 @@
 //! Parquet.
 
 use super::column_builder::{Scalar, ValueError};
-use super::plan::{FileColumn, FileShape, Plan, arrow_error};
+use super::plan::{FileColumn, FileShape, Plan};
 use super::reject::Rejects;
 use super::rows::describe;
 use super::{READ_FACTOR, Source, SourceBatch};
@@ -157,7 +157,7 @@ impl ParquetSource {
         if rows < kept.len() {
             let mask = BooleanArray::from(kept);
             for column in &mut read {
-                *column = arrow_select::filter::filter(column, &mask).map_err(arrow_error)?;
+                *column = arrow_select::filter::filter(column, &mask)?;
             }
         }
         let (rows, event_times) = self.plan.project(&read, rows)?;
@@ -215,7 +215,7 @@ impl ParquetSource {
 impl Source for ParquetSource {
     fn next_batch(&mut self, rows_limit: usize) -> Result<Option<SourceBatch>> {
         let Some(batch) = self.decode()? else { return Ok(None) };
-        let limit = rows_limit.saturating_mul(READ_FACTOR).min(DECODE_ROWS).max(1);
+        let limit = rows_limit.saturating_mul(READ_FACTOR).clamp(1, DECODE_ROWS);
         let batch = if batch.num_rows() > limit.min(rows_limit) {
             let limit = limit.min(rows_limit);
             self.rest = Some(batch.slice(limit, batch.num_rows() - limit));
@@ -251,11 +251,11 @@ fn damaged(path: &Path, row: u64, reason: &str) -> Error {
 /// Casts; a value that would change is null.
 fn cast_exactly(values: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
     let options = CastOptions { safe: true, format_options: FormatOptions::default() };
-    let cast = cast_with_options(values, wanted, &options).map_err(arrow_error)?;
+    let cast = cast_with_options(values, wanted, &options)?;
     let DataType::Timestamp(_, _) = values.data_type() else { return Ok(cast) };
     // Only timestamps get coarser: what does not come back was cut off.
-    let back = cast_with_options(&cast, values.data_type(), &options).map_err(arrow_error)?;
-    let ticks = |times| cast_with_options(times, &DataType::Int64, &options).map_err(arrow_error);
+    let back = cast_with_options(&cast, values.data_type(), &options)?;
+    let ticks = |times| cast_with_options(times, &DataType::Int64, &options);
     let (given, back) = (ticks(values)?, ticks(&back)?);
     let (given, back) = (given.as_primitive::<Int64Type>(), back.as_primitive::<Int64Type>());
     let changed =
@@ -263,7 +263,7 @@ fn cast_exactly(values: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
     if changed.count_set_bits() == 0 {
         return Ok(cast);
     }
-    arrow_select::nullif::nullif(&cast, &BooleanArray::new(changed, None)).map_err(arrow_error)
+    Ok(arrow_select::nullif::nullif(&cast, &BooleanArray::new(changed, None))?)
 }
 
 /// Clears `kept` where the value is another.

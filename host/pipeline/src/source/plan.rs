@@ -6,7 +6,7 @@ use crate::error::{Error, Result, suggestion};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMillisecondType};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::SchemaRef;
 use howdah_runtime::InputSpec;
 use howdah_state::{Column, ColumnType};
 
@@ -114,7 +114,7 @@ impl Plan {
             projected.push(if column.data_type() == field.data_type() {
                 ArrayRef::clone(column)
             } else {
-                arrow_cast::cast(column, field.data_type()).map_err(arrow_error)?
+                arrow_cast::cast(column, field.data_type())?
             });
         }
         let event_times = match self.event_time {
@@ -123,8 +123,7 @@ impl Plan {
         };
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch =
-            RecordBatch::try_new_with_options(SchemaRef::clone(&self.schema), projected, &options)
-                .map_err(arrow_error)?;
+            RecordBatch::try_new_with_options(SchemaRef::clone(&self.schema), projected, &options)?;
         Ok((batch, event_times))
     }
 
@@ -140,11 +139,6 @@ fn event_times(column: &ArrayRef) -> Result<Vec<i64>> {
     }
     let times = column.as_primitive_opt::<Int64Type>();
     Ok(times.ok_or_else(|| Error::internal("event times are no integers"))?.values().to_vec())
-}
-
-/// Arrow refuses what was built to fit: a defect here, not of the data.
-pub(super) fn arrow_error(error: ArrowError) -> Error {
-    Error::internal(format!("the rows of the source do not fit together: {error}"))
 }
 
 /// Where a field's values come from.

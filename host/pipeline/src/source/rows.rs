@@ -70,7 +70,7 @@ impl Rows {
         let filtered = std::mem::take(&mut self.filtered);
         self.rejected = 0;
         let columns = self.builders.iter_mut().map(ColumnBuilder::finish);
-        let columns = columns.collect::<Result<Vec<_>, _>>().map_err(super::plan::arrow_error)?;
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let (rows, event_times) = self.plan.project(&columns, rows)?;
         let filtered = u64::try_from(filtered).unwrap_or(u64::MAX);
         Ok(SourceBatch { rows, event_times, filtered, rejected: rejects.take() })

@@ -152,6 +152,12 @@ fn as_ndjson(rows: &[Row]) -> Vec<u8> {
     rows.iter().map(line).collect::<String>().into_bytes()
 }
 
+/// The name of a file and what makes its content from rows.
+type Encoder = (&'static str, fn(&[Row]) -> Vec<u8>);
+
+const ENCODERS: [Encoder; 3] =
+    [("rows.csv", as_csv), ("rows.ndjson", as_ndjson), ("rows.parquet", as_parquet)];
+
 pub(super) fn as_parquet(rows: &[Row]) -> Vec<u8> {
     let columns: [(_, ArrayRef); 3] = [
         ("at", Arc::new(TimestampMillisecondArray::from_iter_values(rows.iter().map(|row| row.2)))),
@@ -214,9 +220,7 @@ fn rows_that_the_filter_keeps_out_are_counted_in_every_format() {
 #[test]
 fn a_file_that_has_shrunk_since_the_checkpoint_is_refused_in_every_format() {
     let rows: Vec<Row> = (0..20).map(|id| (id, None, id)).collect();
-    let encoders: [(&str, fn(&[Row]) -> Vec<u8>); 3] =
-        [("rows.csv", as_csv), ("rows.ndjson", as_ndjson), ("rows.parquet", as_parquet)];
-    for (name, encode) in encoders {
+    for (name, encode) in ENCODERS {
         let files = Files::new(name, &encode(&rows));
         let mut source = files.open("", None).expect("opened");
         read(source.as_mut(), 100).expect("read");
@@ -229,9 +233,7 @@ fn a_file_that_has_shrunk_since_the_checkpoint_is_refused_in_every_format() {
 #[test]
 fn rows_that_were_appended_since_the_checkpoint_are_read() {
     let rows: Vec<Row> = (0..20).map(|id| (id, None, id)).collect();
-    let encoders: [(&str, fn(&[Row]) -> Vec<u8>); 3] =
-        [("rows.csv", as_csv), ("rows.ndjson", as_ndjson), ("rows.parquet", as_parquet)];
-    for (name, encode) in encoders {
+    for (name, encode) in ENCODERS {
         let files = Files::new(name, &encode(&rows[..15]));
         let mut source = files.open("", None).expect("opened");
         read(source.as_mut(), 100).expect("read");

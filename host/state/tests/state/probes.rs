@@ -49,3 +49,14 @@ fn keys_on_disk_are_found_without_a_read_cache() {
     assert_eq!(fixture.get(&[5, 1, 3]).unwrap(), rows(&[(1, 1, "a"), (5, 5, "e")]));
     assert_eq!(fixture.table.metrics().probes_total, 1);
 }
+
+#[test]
+fn key_that_is_asked_for_twice_is_answered_twice() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = StoreOptions { read_cache_limit_bytes: 0, ..eager() };
+    let mut fixture = Fixture::open(directory.path(), 1, options, Restore::Fresh).unwrap();
+    fixture.put(&rows(&[(1, 1, "a")])).unwrap();
+    fixture.checkpoint(1);
+    let found = fixture.subtasks[0].get(&keys(&[1, 2, 1])).unwrap();
+    assert_eq!(found.present.iter().collect::<Vec<_>>(), [true, false, true]);
+}

@@ -39,7 +39,7 @@ fn with_bad_price(number: usize, line: &str) -> String {
 #[test]
 fn a_malformed_row_stops_the_run_at_the_last_checkpoint_and_once_mended_it_goes_on() {
     // Slow, so that there are checkpoints before the bad row.
-    let job = stats().set("source", "rate-limit-rows-per-second", 20_000);
+    let job = stats().set("source", "rate-limit-rows-per-second", 5_000);
     changed(&job, with_bad_price);
     let place = format!("events.csv:{BAD_LINE}: column `price`: `1O0`");
     let failed = job.run(&[]).failed(1, &[&place, "on-error", "as of checkpoint"]);

@@ -9,7 +9,7 @@ fn a_damaged_document_is_refused_and_the_one_before_works() {
     let undisturbed = Job::last_bid(&events);
     undisturbed.run_to_end();
 
-    let job = Job::last_bid(&events).set("source", "rate-limit-rows-per-second", 50_000);
+    let job = Job::last_bid(&events).set("source", "rate-limit-rows-per-second", 10_000);
     let running = job.start();
     job.wait_for_checkpoint(4);
     running.terminate().success();

@@ -52,7 +52,7 @@ impl Subject {
         ];
         let table = store
             .value_state(
-                StateDescriptor {
+                &StateDescriptor {
                     pipeline: "many".to_owned(),
                     operator: "checkpoints".to_owned(),
                     state: "rows".to_owned(),
@@ -160,7 +160,7 @@ fn key(random: &mut Random) -> Key {
 fn after_50_checkpoints_with_updates_and_deletes_pypaimon_reads_the_live_rows() {
     let directory = tempfile::tempdir().unwrap();
     let warehouse = directory.path().join("warehouse");
-    let store = StateStore::open(warehouse.clone(), "default", StoreOptions::default()).unwrap();
+    let store = StateStore::open(&warehouse, "default", StoreOptions::default()).unwrap();
     let mut subject = Subject::open(&store);
     let mut random = Random::new(50);
     let mut retained: Vec<(u64, i64)> = Vec::new();

@@ -17,7 +17,7 @@ fn a_second_run_is_refused_and_names_the_first() {
 #[test]
 fn the_lock_of_a_killed_run_holds_nobody_up() {
     let job =
-        Job::last_bid(&input::events(50_000)).set("source", "rate-limit-rows-per-second", 20_000);
+        Job::last_bid(&input::events(50_000)).set("source", "rate-limit-rows-per-second", 5_000);
     let running = job.start();
     job.wait_for_checkpoint(1);
     running.kill();

@@ -11,7 +11,7 @@ fn check(signal: &str) {
     let undisturbed = Job::last_bid(&events);
     undisturbed.run_to_end();
 
-    let job = Job::last_bid(&events).set("source", "rate-limit-rows-per-second", 20_000);
+    let job = Job::last_bid(&events).set("source", "rate-limit-rows-per-second", 5_000);
     let running = job.start();
     let checkpoint = job.wait_for_checkpoint(2);
     let summary = running.signal(signal).summary();

@@ -213,7 +213,7 @@ impl Pipeline {
             snapshot_retained_ms: self.config.checkpoint.snapshot_retained_ms,
             ..StoreOptions::default()
         };
-        let store = StateStore::open(self.config.warehouse(), &self.config.tenant, options)?;
+        let store = StateStore::open(&self.config.warehouse(), &self.config.tenant, options)?;
         let mut tables = Vec::with_capacity(self.spec.states.len());
         for state in &self.spec.states {
             let descriptor = StateDescriptor {
@@ -236,7 +236,7 @@ impl Pipeline {
                     howdah_state::Restore::Snapshot(position.snapshot)
                 }
             };
-            let table = store.value_state(descriptor, restore)?;
+            let table = store.value_state(&descriptor, restore)?;
             tables.push(Table { state: state.name.clone(), table });
         }
         Ok((store, tables))

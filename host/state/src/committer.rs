@@ -88,7 +88,7 @@ impl Committer {
             lists: Vec::new(),
             next_sequence_number: 0,
         };
-        committer.commit(Change {
+        committer.commit(&Change {
             kind: CommitKind::APPEND,
             identifier: 0,
             added: Vec::new(),
@@ -117,9 +117,10 @@ impl Committer {
             named.push((id, files_of(&table, &read, &content)));
             latest = Some((read, content));
         }
-        let (latest, content) = latest.filter(|(read, _)| read.id() == snapshot).ok_or_else(|| {
-            Error::corrupt(format!("table {} has no snapshot {snapshot}", table.name))
-        })?;
+        let (latest, content) =
+            latest.filter(|(read, _)| read.id() == snapshot).ok_or_else(|| {
+                Error::corrupt(format!("table {} has no snapshot {snapshot}", table.name))
+            })?;
         remove_orphans(&files, &table, &schema, &named)?;
         let pin = open_pin(&files, &table, &schema, snapshot, &content)?;
         let next_sequence_number =
@@ -164,16 +165,16 @@ impl Committer {
     ///
     /// # Errors
     /// `Storage` when it cannot be written; the table stays at the snapshot before.
-    pub(crate) fn commit(&mut self, change: Change) -> Result<i64> {
+    pub(crate) fn commit(&mut self, change: &Change) -> Result<i64> {
         let id = self.pin.snapshot + 1;
-        let pin = self.next_pin(id, &change)?;
-        let index_files = self.next_index_files(&pin, &change)?;
+        let pin = self.next_pin(id, change)?;
+        let index_files = self.next_index_files(&pin, change)?;
         let index_changed = index_files != self.index_files;
         let index_manifest = match index_changed {
             true => self.write_index_manifest(&index_files)?,
             false => self.index_manifest.clone(),
         };
-        let delta = self.write_delta(&change)?;
+        let delta = self.write_delta(change)?;
         let base = self.base_manifests()?;
         let lists = [self.write_list("0", &base)?, self.write_list("1", delta.as_slice())?];
         for bucket in change.added.iter().map(|file| file.bucket).collect::<BTreeSet<_>>() {
@@ -183,7 +184,7 @@ impl Committer {
             self.files.sync_directory(&self.table.index())?;
         }
         self.files.sync_directory(&self.table.manifests())?;
-        self.write_snapshot(id, &pin, &change, &lists, index_manifest.as_ref())?;
+        self.write_snapshot(id, &pin, change, &lists, index_manifest.as_ref())?;
 
         let before = self.all_files();
         self.manifests = base;
@@ -289,10 +290,7 @@ impl Committer {
         Ok(next)
     }
 
-    fn write_index_manifest(
-        &self,
-        index_files: &[(u32, IndexFileMeta)],
-    ) -> Result<Option<String>> {
+    fn write_index_manifest(&self, index_files: &[(u32, IndexFileMeta)]) -> Result<Option<String>> {
         if index_files.is_empty() {
             return Ok(None);
         }
@@ -411,7 +409,10 @@ impl Committer {
         if path.exists() {
             return Err(Error::new(
                 ErrorKind::Locked,
-                format!("{} exists already: another writer is at work on the table", path.display()),
+                format!(
+                    "{} exists already: another writer is at work on the table",
+                    path.display()
+                ),
             ));
         }
         self.files.replace(&path, &encode_snapshot(&snapshot)?)?;

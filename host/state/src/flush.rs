@@ -45,7 +45,7 @@ pub(crate) fn flush(
     if change.added.is_empty() && change.dead.is_empty() {
         return Ok((committer.pin().snapshot, locations));
     }
-    Ok((committer.commit(change)?, locations))
+    Ok((committer.commit(&change)?, locations))
 }
 
 /// Marks the rows on disk that a buffer's rows supersede.
@@ -67,8 +67,7 @@ fn supersede(
             Location::Unknown | Location::At { .. } => unknown.push(row),
         }
     }
-    let located =
-        committer.pin().locate(&committer.schema, *subtask, buffer.keys(), &unknown)?;
+    let located = committer.pin().locate(&committer.schema, *subtask, buffer.keys(), &unknown)?;
     for (_, location) in located {
         if let Location::At { file, row } = location {
             dead.entry(file).or_default().insert(row);
@@ -90,9 +89,8 @@ fn write_rows(
 ) -> Result<NewLocations> {
     let groups = committer.schema.key_groups.clone();
     let keys = buffer.keys();
-    let group_of = |row: u32| {
-        keys.hashes().get(row as usize).map_or(0, |&hash| groups.group_of(hash))
-    };
+    let group_of =
+        |row: u32| keys.hashes().get(row as usize).map_or(0, |&hash| groups.group_of(hash));
     let mut locations: Vec<Location> = clean_locations(buffer);
     let mut rows: Vec<(u32, u32)> = dirty_rows(buffer)
         .filter(|&row| buffer.status(row) == Status::Written)

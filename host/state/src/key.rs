@@ -68,7 +68,7 @@ impl KeyEncoder {
     pub fn encode(&self, columns: &[ArrayRef]) -> Result<EncodedKeys> {
         let rows = self.check(columns)?;
         let mut keys = EncodedKeys::with_capacity(rows, rows * 16);
-        let views: Vec<_> = columns.iter().map(|array| KeyView::new(array)).collect();
+        let views: Vec<_> = columns.iter().map(KeyView::new).collect();
         for row in 0..rows {
             for view in &views {
                 view.write(row, &mut keys.bytes);
@@ -128,7 +128,7 @@ impl KeyEncoder {
                 columns.len()
             )));
         }
-        let rows = columns.first().map_or(0, |array| array.len());
+        let rows = columns.first().map_or(0, Array::len);
         for (column, array) in self.columns.iter().zip(columns) {
             if array.data_type() != &column.column_type.to_arrow() {
                 return Err(Error::invalid(format!(
@@ -255,9 +255,9 @@ fn decode_column(column: &Column, bytes: &[u8], positions: &mut [usize]) -> Resu
         ColumnType::Date => Arc::new(fixed!(Date32Array, i32, 4)),
         ColumnType::Int64 => Arc::new(fixed!(Int64Array, i64, 8)),
         ColumnType::TimestampMillis => Arc::new(fixed!(TimestampMillisecondArray, i64, 8)),
-        ColumnType::Decimal128 { .. } => {
-            Arc::new(fixed!(Decimal128Array, i128, 16).with_data_type(column.column_type.to_arrow()))
-        }
+        ColumnType::Decimal128 { .. } => Arc::new(
+            fixed!(Decimal128Array, i128, 16).with_data_type(column.column_type.to_arrow()),
+        ),
         ColumnType::Utf8 | ColumnType::Binary => {
             let mut values: Vec<Vec<u8>> = Vec::with_capacity(positions.len());
             for position in positions.iter_mut() {

@@ -14,9 +14,9 @@
 //! # fn main() -> Result<()> {
 //! # let directory = tempfile::tempdir().unwrap();
 //! # let warehouse = directory.path().to_path_buf();
-//! let store = StateStore::open(warehouse.clone(), "default", StoreOptions::default())?;
+//! let store = StateStore::open(&warehouse, "default", StoreOptions::default())?;
 //! let table = store.value_state(
-//!     StateDescriptor {
+//!     &StateDescriptor {
 //!         pipeline: "shop".into(),
 //!         operator: "totals".into(),
 //!         state: "total".into(),

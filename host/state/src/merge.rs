@@ -153,8 +153,10 @@ impl Merged {
     pub(crate) fn change(&self, pin: &Pin) -> Option<Change> {
         let mut dead_output = RoaringBitmap::new();
         for input in &self.task.inputs {
-            let now =
-                pin.bucket(self.task.bucket).iter().find(|pinned| pinned.file.id == input.file.id)?;
+            let now = pin
+                .bucket(self.task.bucket)
+                .iter()
+                .find(|pinned| pinned.file.id == input.file.id)?;
             let new_rows = self.new_rows.get(&input.file.id)?;
             let died = now.dead.as_ref() - input.dead.as_ref();
             let carried = died.iter().filter_map(|row| new_rows.get(row as usize).copied());

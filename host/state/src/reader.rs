@@ -54,8 +54,8 @@ pub struct TableInfo {
 /// `Storage` when the warehouse cannot be read; `Corrupt` when a table is damaged.
 pub fn list_tables(warehouse: &Path, tenant: &str) -> Result<Vec<TableInfo>> {
     let files = FileSystem::new(false)?;
-    let warehouse = std::path::absolute(warehouse)
-        .map_err(|error| Error::io("resolve", warehouse, error))?;
+    let warehouse =
+        std::path::absolute(warehouse).map_err(|error| Error::io("resolve", warehouse, error))?;
     let database = warehouse.join(format!("{tenant}.db"));
     let names = files.list(&database)?;
     names.iter().map(|name| describe(&files, table_directory(&warehouse, tenant, name))).collect()
@@ -184,9 +184,7 @@ impl StateReader {
 
     fn pin(&self, at: &At) -> Result<Pin> {
         match at {
-            At::Snapshot(id) => {
-                self.open_snapshot(&read_snapshot(&self.files, &self.table, *id)?)
-            }
+            At::Snapshot(id) => self.open_snapshot(&read_snapshot(&self.files, &self.table, *id)?),
             At::Checkpoint(checkpoint) => {
                 let path = self.table.tag(*checkpoint);
                 if !path.exists() {

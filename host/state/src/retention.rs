@@ -56,11 +56,7 @@ impl Retention {
             if last == latest {
                 retention.live.insert(path, first);
             } else {
-                retention.dropped.push(DroppedFile {
-                    path,
-                    added_in: first,
-                    dropped_in: last + 1,
-                });
+                retention.dropped.push(DroppedFile { path, added_in: first, dropped_in: last + 1 });
             }
         }
         retention

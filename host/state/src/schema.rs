@@ -88,7 +88,9 @@ impl TableSchema {
             text.and_then(|text| text.parse().ok()).ok_or_else(|| {
                 Error::new(
                     crate::ErrorKind::Incompatible,
-                    format!("table {name} is no state table of howdah: its option {key} is missing"),
+                    format!(
+                        "table {name} is no state table of howdah: its option {key} is missing"
+                    ),
                 )
             })
         };
@@ -132,8 +134,8 @@ fn check_names(key: &[Column], value: &[Column]) -> Result<()> {
 
 /// The Paimon schema of a state table.
 pub(crate) fn paimon_schema(descriptor: &StateDescriptor) -> Result<Schema> {
-    let mut builder = Schema::builder()
-        .column(KEY_GROUP_COLUMN, DataType::Int(IntType::with_nullable(false)));
+    let mut builder =
+        Schema::builder().column(KEY_GROUP_COLUMN, DataType::Int(IntType::with_nullable(false)));
     for column in descriptor.key.iter().chain(&descriptor.value) {
         builder = builder.column(&column.name, to_paimon(column)?);
     }

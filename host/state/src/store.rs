@@ -130,15 +130,15 @@ impl StateStore {
     /// # Errors
     /// `Locked` when another process has it open; `InvalidArgument` for a name that cannot be a
     /// directory; `Storage` when it cannot be created.
-    pub fn open(warehouse: PathBuf, tenant: &str, options: StoreOptions) -> Result<Self> {
+    pub fn open(warehouse: &Path, tenant: &str, options: StoreOptions) -> Result<Self> {
         check_name("tenant", tenant)?;
         if options.merge_trigger_runs < 2 {
             return Err(Error::invalid("merge_trigger_runs must be at least 2"));
         }
         let files = FileSystem::new(options.sync)?;
-        files.create_directory(&warehouse)?;
-        let warehouse = std::path::absolute(&warehouse)
-            .map_err(|error| Error::io("resolve", &warehouse, error))?;
+        files.create_directory(warehouse)?;
+        let warehouse = std::path::absolute(warehouse)
+            .map_err(|error| Error::io("resolve", warehouse, error))?;
         let lock = Lock::take(&warehouse)?;
         let (jobs, queue) = unbounded::<Job>();
         let pool = spawn("howdah-merge", move || {
@@ -165,7 +165,11 @@ impl StateStore {
     /// `Incompatible` when the table on disk has other columns, parallelism or key groups;
     /// `Corrupt` when its files are damaged or the snapshot is gone; `Storage` when they cannot
     /// be read or written.
-    pub fn value_state(&self, descriptor: StateDescriptor, restore: Restore) -> Result<StateTable> {
+    pub fn value_state(
+        &self,
+        descriptor: &StateDescriptor,
+        restore: Restore,
+    ) -> Result<StateTable> {
         for (what, name) in [
             ("pipeline", &descriptor.pipeline),
             ("operator", &descriptor.operator),
@@ -180,8 +184,8 @@ impl StateStore {
         }
         let table = table_directory(&self.warehouse, &self.tenant, &name);
         let committer = match restore {
-            Restore::Fresh => create(&self.files, table, &descriptor)?,
-            Restore::Snapshot(snapshot) => open(&self.files, table, &descriptor, snapshot)?,
+            Restore::Fresh => create(&self.files, table, descriptor)?,
+            Restore::Snapshot(snapshot) => open(&self.files, table, descriptor, snapshot)?,
         };
         let schema = committer.schema.clone();
         let subtasks = schema.key_groups.parallelism();
@@ -203,10 +207,8 @@ impl StateStore {
             },
         );
         let worker = spawn_worker(&name, worker, view.clone(), self.events.0.clone())?;
-        tables.insert(
-            name.clone(),
-            OpenTable { commands: commands.0.clone(), worker: Some(worker) },
-        );
+        tables
+            .insert(name.clone(), OpenTable { commands: commands.0.clone(), worker: Some(worker) });
         let name: Arc<str> = name.into();
         let handles = (0..subtasks).map(|subtask| {
             Some(ValueState::new(

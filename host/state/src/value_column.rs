@@ -104,9 +104,7 @@ impl ValueColumn {
             ColumnType::Utf8 | ColumnType::Binary => {
                 Values::Variable { slots: Vec::new(), arena: Vec::new(), dead_bytes: 0 }
             }
-            other => {
-                Values::Fixed { width: other.width_bytes().unwrap_or(1), bytes: Vec::new() }
-            }
+            other => Values::Fixed { width: other.width_bytes().unwrap_or(1), bytes: Vec::new() },
         };
         Self { column: column.clone(), validity: Vec::new(), values }
     }

@@ -104,7 +104,7 @@ impl ValueState {
             }
             sources.push(SourceColumn::new(column, array)?);
         }
-        let bytes: usize = columns.iter().map(|array| array.get_buffer_memory_size()).sum();
+        let bytes: usize = columns.iter().map(arrow_array::Array::get_buffer_memory_size).sum();
         self.make_room_for(bytes)?;
         Counters::add(&self.view.counters.keys_written, keys.len());
         let view = self.view.current()?;

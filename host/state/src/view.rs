@@ -208,4 +208,3 @@ impl State {
         Arc::make_mut(&mut self.view).layers.get_mut(subtask as usize)
     }
 }
-

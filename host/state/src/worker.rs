@@ -158,7 +158,8 @@ impl Worker {
         if let Some(subtask) = early {
             let waiting = self.waiting.get_mut(subtask).and_then(VecDeque::pop_front);
             let subtask = u32::try_from(subtask).unwrap_or(u32::MAX);
-            self.flush(0, waiting.map(|waiting| (subtask, waiting.buffer)).into_iter().collect())?;
+            let buffer = waiting.map(|waiting| (subtask, waiting.buffer));
+            self.flush(0, buffer.as_slice())?;
             return Ok(true);
         }
         let at_barrier = self.waiting.iter().all(|queue| {
@@ -183,8 +184,9 @@ impl Worker {
             )));
         }
         let since = fronts.iter().map(|front| front.since).max().unwrap_or_else(crate::seam::now);
-        let buffers = (0_u32..).zip(fronts).map(|(subtask, front)| (subtask, front.buffer));
-        let snapshot = self.flush(checkpoint, buffers.collect())?;
+        let buffers: Vec<_> =
+            (0_u32..).zip(fronts).map(|(subtask, front)| (subtask, front.buffer)).collect();
+        let snapshot = self.flush(checkpoint, &buffers)?;
         self.published += 1;
         self.committer.tag(checkpoint, snapshot)?;
         let _ = self.events.send(StateEvent::Published {
@@ -196,8 +198,8 @@ impl Worker {
         Ok(())
     }
 
-    fn flush(&mut self, checkpoint: u64, buffers: Vec<(u32, Arc<WriteBuffer>)>) -> Result<i64> {
-        self.make_levels(&buffers)?;
+    fn flush(&mut self, checkpoint: u64, buffers: &[(u32, Arc<WriteBuffer>)]) -> Result<i64> {
+        self.make_levels(buffers)?;
         let frozen: Vec<Frozen> = buffers
             .iter()
             .map(|(subtask, buffer)| Frozen { subtask: *subtask, buffer: buffer.clone() })
@@ -268,7 +270,7 @@ impl Worker {
         let Some(change) = merged.change(self.committer.pin()) else {
             return self.discard(&merged);
         };
-        self.committer.commit(change)?;
+        self.committer.commit(&change)?;
         Counters::add(&self.view.counters.merges, 1);
         self.view.publish(self.committer.pin().clone(), Vec::new());
         Ok(())

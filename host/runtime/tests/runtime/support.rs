@@ -66,7 +66,7 @@ impl Start {
             write_buffer_limit_bytes: self.write_buffer_limit_bytes,
             ..StoreOptions::default()
         };
-        let store = StateStore::open(directory.path().to_owned(), "test", options).unwrap();
+        let store = StateStore::open(directory.path(), "test", options).unwrap();
         let spec = component.describe(&self.config, &self.limits)?;
         let table = |state: &howdah_runtime::StateSpec| {
             let descriptor = StateDescriptor {
@@ -78,7 +78,7 @@ impl Start {
                 parallelism: self.parallelism,
                 key_groups: KeyGroups::DEFAULT_COUNT,
             };
-            store.value_state(descriptor, Restore::Fresh).unwrap()
+            store.value_state(&descriptor, Restore::Fresh).unwrap()
         };
         let states =
             spec.states.iter().map(|state| table(state).subtask(self.subtask).unwrap()).collect();

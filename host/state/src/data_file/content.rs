@@ -90,8 +90,7 @@ impl Content {
             )
         };
         let bytes = mapping::map(path)?;
-        let options =
-            ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
+        let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
         let metadata = ArrowReaderMetadata::load(&bytes, options)
             .map_err(|error| corrupt(error.to_string()))?;
         let rows = u32::try_from(metadata.metadata().file_metadata().num_rows())
@@ -121,7 +120,8 @@ impl Content {
             key,
             value,
         };
-        content.group_starts = content.read_group_starts(group_column, schema.key_groups.count())?;
+        content.group_starts =
+            content.read_group_starts(group_column, schema.key_groups.count())?;
         Ok(content)
     }
 
@@ -225,11 +225,7 @@ impl Content {
     }
 
     /// Decodes the key groups that are asked for and searches them.
-    fn find_decoded(
-        &self,
-        encoder: &KeyEncoder,
-        keys: &[ProbeKey<'_>],
-    ) -> Result<Vec<(u32, u32)>> {
+    fn find_decoded(&self, encoder: &KeyEncoder, keys: &[ProbeKey<'_>]) -> Result<Vec<(u32, u32)>> {
         let mut groups: Vec<Range<u32>> = Vec::new();
         for key in keys {
             let range = self.group_rows(key.group);
@@ -476,7 +472,9 @@ fn in_place(
         let chunk = group.columns().get(index)?;
         let plain = chunk.compression() == Compression::UNCOMPRESSED
             && chunk.dictionary_page_offset().is_none()
-            && chunk.encodings().all(|encoding| matches!(encoding, Encoding::PLAIN | Encoding::RLE));
+            && chunk
+                .encodings()
+                .all(|encoding| matches!(encoding, Encoding::PLAIN | Encoding::RLE));
         if !plain {
             return None;
         }

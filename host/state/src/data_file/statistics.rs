@@ -19,7 +19,11 @@ enum Range {
     Boolean(Option<(bool, bool)>),
     Int(Option<(i32, i32)>),
     Long(Option<(i64, i64)>),
-    Decimal { range: Option<(i128, i128)>, precision: u8, scale: u8 },
+    Decimal {
+        range: Option<(i128, i128)>,
+        precision: u8,
+        scale: u8,
+    },
     Date(Option<(i32, i32)>),
     Timestamp(Option<(i64, i64)>),
     Text(Option<(String, String)>),
@@ -85,9 +89,7 @@ impl ColumnRange {
                 scale: u32::from(*scale),
             }),
             Range::Date(range) => both(range, Datum::Date),
-            Range::Timestamp(range) => {
-                both(range, |millis| Datum::Timestamp { millis, nanos: 0 })
-            }
+            Range::Timestamp(range) => both(range, |millis| Datum::Timestamp { millis, nanos: 0 }),
             Range::Text(range) => both(range, Datum::String),
             Range::None => (None, None),
         }

@@ -90,7 +90,10 @@ impl<'a> DataFileWriter<'a> {
         ];
         all.extend(columns);
         let batch = RecordBatch::try_new(self.schema.file.clone(), all).map_err(|error| {
-            Error::corrupt(format!("rows for {} do not fit its schema: {error}", self.path.display()))
+            Error::corrupt(format!(
+                "rows for {} do not fit its schema: {error}",
+                self.path.display()
+            ))
         })?;
         self.note(&batch);
         self.writer.write(&batch).map_err(|error| write_error(&self.path, error))
@@ -110,7 +113,10 @@ impl<'a> DataFileWriter<'a> {
             range.update(array);
         }
         let key_at = |row| {
-            key_row(self.schema).zip(keys).map(|(column, array)| datum(&column, array, row)).collect()
+            key_row(self.schema)
+                .zip(keys)
+                .map(|(column, array)| datum(&column, array, row))
+                .collect()
         };
         if self.rows == 0 {
             self.first_key = key_at(0);
@@ -128,16 +134,16 @@ impl<'a> DataFileWriter<'a> {
     pub(crate) fn finish(self, bucket: u32, level: i32, source: Source) -> Result<Arc<DataFile>> {
         let Self { files, schema, path, writer, rows, ranges, .. } = self;
         let buffer = writer.into_inner().map_err(|error| write_error(&path, error))?;
-        let file = buffer
-            .into_inner()
-            .map_err(|error| Error::io("write", &path, error.into_error()))?;
+        let file =
+            buffer.into_inner().map_err(|error| Error::io("write", &path, error.into_error()))?;
         files.sync_file(&file, &path)?;
         let file_size = file.metadata().map_err(|error| Error::io("read", &path, error))?.len();
         drop(file);
 
         let key: Vec<Column> = key_row(schema).collect();
         let key_types: Vec<DataType> = key.iter().map(to_paimon).collect::<Result<_>>()?;
-        let value_types: Vec<DataType> = schema.value.iter().map(to_paimon).collect::<Result<_>>()?;
+        let value_types: Vec<DataType> =
+            schema.value.iter().map(to_paimon).collect::<Result<_>>()?;
         let (least, greatest): (Vec<_>, Vec<_>) = ranges.iter().map(ColumnRange::bounds).unzip();
         // Readers expect one entry for each column of the table, known or not.
         let all_types: Vec<DataType> = key_types.iter().chain(&value_types).cloned().collect();
@@ -232,13 +238,13 @@ fn properties(schema: &TableSchema) -> WriterProperties {
         .set_column_dictionary_enabled(path(KEY_GROUP_COLUMN), true)
         .set_column_statistics_enabled(path(KEY_GROUP_COLUMN), EnabledStatistics::Page);
     for column in schema.key() {
-        builder = builder
-            .set_column_statistics_enabled(path(&column.name), EnabledStatistics::Page);
+        builder =
+            builder.set_column_statistics_enabled(path(&column.name), EnabledStatistics::Page);
     }
     for column in schema.value.iter() {
         if column.nullable || column.column_type.width_bytes().is_none() {
-            builder = builder
-                .set_column_data_page_size_limit(path(&column.name), DECODED_PAGE_BYTES);
+            builder =
+                builder.set_column_data_page_size_limit(path(&column.name), DECODED_PAGE_BYTES);
         }
     }
     builder.build()
@@ -253,5 +259,9 @@ fn write_error(path: &Path, error: parquet::errors::ParquetError) -> Error {
             }
         };
     }
-    Error::with_source(ErrorKind::Storage, format!("cannot write {}: {error}", path.display()), error)
+    Error::with_source(
+        ErrorKind::Storage,
+        format!("cannot write {}: {error}", path.display()),
+        error,
+    )
 }

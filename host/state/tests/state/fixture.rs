@@ -57,8 +57,8 @@ impl Fixture {
         options: StoreOptions,
         restore: Restore,
     ) -> Result<Self> {
-        let store = StateStore::open(PathBuf::from(warehouse), "default", options)?;
-        let table = store.value_state(descriptor(parallelism), restore)?;
+        let store = StateStore::open(warehouse, "default", options)?;
+        let table = store.value_state(&descriptor(parallelism), restore)?;
         let subtasks = (0..parallelism).map(|i| table.subtask(i)).collect::<Result<_>>()?;
         Ok(Self { store, table, subtasks, groups: KeyGroups::new(64, parallelism)? })
     }
@@ -79,8 +79,10 @@ impl Fixture {
     pub(crate) fn put(&mut self, rows: &Model) -> Result<()> {
         for (subtask, ids) in self.by_subtask(rows.keys().copied()).into_iter().enumerate() {
             if !ids.is_empty() {
-                let numbers: ArrayRef = Arc::new(ids.iter().map(|id| Some(rows[id].0)).collect::<Int64Array>());
-                let texts: ArrayRef = Arc::new(ids.iter().map(|id| rows[id].1.clone()).collect::<StringArray>());
+                let numbers: ArrayRef =
+                    Arc::new(ids.iter().map(|id| Some(rows[id].0)).collect::<Int64Array>());
+                let texts: ArrayRef =
+                    Arc::new(ids.iter().map(|id| rows[id].1.clone()).collect::<StringArray>());
                 self.subtasks[subtask].put(&keys(&ids), &[numbers, texts])?;
             }
         }

@@ -6,8 +6,8 @@ use howdah_state::*;
 #[test]
 fn second_store_on_a_warehouse_is_refused_with_the_owner() {
     let directory = tempfile::tempdir().unwrap();
-    let _first = StateStore::open(directory.path().into(), "default", eager()).unwrap();
-    let error = StateStore::open(directory.path().into(), "default", eager()).unwrap_err();
+    let _first = StateStore::open(directory.path(), "default", eager()).unwrap();
+    let error = StateStore::open(directory.path(), "default", eager()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Locked);
     assert!(error.to_string().contains(&format!("pid {}", std::process::id())), "{error}");
 }
@@ -15,8 +15,8 @@ fn second_store_on_a_warehouse_is_refused_with_the_owner() {
 #[test]
 fn warehouse_can_be_opened_again_after_a_drop() {
     let directory = tempfile::tempdir().unwrap();
-    drop(StateStore::open(directory.path().into(), "default", eager()).unwrap());
-    StateStore::open(directory.path().into(), "default", eager()).unwrap();
+    drop(StateStore::open(directory.path(), "default", eager()).unwrap());
+    StateStore::open(directory.path(), "default", eager()).unwrap();
 }
 
 #[test]
@@ -31,8 +31,7 @@ fn restore_removes_what_came_after_the_snapshot() {
     fixture.checkpoint(2);
     drop(fixture);
 
-    let mut fixture =
-        Fixture::open(warehouse, 2, eager(), Restore::Snapshot(first)).unwrap();
+    let mut fixture = Fixture::open(warehouse, 2, eager(), Restore::Snapshot(first)).unwrap();
     assert_eq!(fixture.get(&[1, 2, 3]).unwrap(), rows(&[(1, 1, "a"), (2, 2, "b")]));
     assert!(scan(warehouse, At::Checkpoint(2)).is_err());
 }
@@ -126,8 +125,7 @@ fn files_that_no_snapshot_names_are_removed_when_the_table_is_opened() {
     drop(fixture);
     let orphan = files_in(warehouse, "bucket-0")[0].with_file_name("data-orphan-0.parquet");
     std::fs::write(&orphan, b"half a file").unwrap();
-    let mut fixture =
-        Fixture::open(warehouse, 1, eager(), Restore::Snapshot(snapshot)).unwrap();
+    let mut fixture = Fixture::open(warehouse, 1, eager(), Restore::Snapshot(snapshot)).unwrap();
     assert!(!orphan.exists());
     assert_eq!(fixture.get(&[1]).unwrap(), rows(&[(1, 1, "a")]));
 }
@@ -138,10 +136,10 @@ fn other_shape_is_refused_with_what_differs() {
     let mut fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
     let snapshot = fixture.checkpoint(1);
     drop(fixture);
-    let store = StateStore::open(directory.path().into(), "default", eager()).unwrap();
+    let store = StateStore::open(directory.path(), "default", eager()).unwrap();
     let mut wanted = descriptor(2);
     wanted.value[0].column_type = ColumnType::Utf8;
-    let error = store.value_state(wanted, Restore::Snapshot(snapshot)).unwrap_err();
+    let error = store.value_state(&wanted, Restore::Snapshot(snapshot)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Incompatible);
     let message = error.to_string();
     assert!(message.contains("parallelism: stored 1, asked for 2"), "{message}");

@@ -4,9 +4,7 @@
     clippy::indexing_slicing,
     clippy::panic,
     clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
     clippy::cast_possible_wrap,
-    clippy::expect_used,
     reason = "tests"
 )]
 

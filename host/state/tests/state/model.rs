@@ -27,7 +27,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn run(steps: Vec<Step>, parallelism: u32, options: StoreOptions) {
+fn run(steps: Vec<Step>, parallelism: u32, options: &StoreOptions) {
     let directory = tempfile::tempdir().unwrap();
     let warehouse = directory.path();
     let mut fixture =
@@ -50,10 +50,8 @@ fn run(steps: Vec<Step>, parallelism: u32, options: StoreOptions) {
             }
             Step::Get(ids) => {
                 let found = open.get(&ids).unwrap();
-                let wanted: Model = ids
-                    .iter()
-                    .filter_map(|id| Some((*id, model.get(id)?.clone())))
-                    .collect();
+                let wanted: Model =
+                    ids.iter().filter_map(|id| Some((*id, model.get(id)?.clone()))).collect();
                 assert_eq!(found, wanted);
             }
             Step::Checkpoint => {
@@ -100,20 +98,20 @@ proptest! {
 
     #[test]
     fn answers_like_a_map(steps in proptest::collection::vec(step(), 1..60), parallelism in 1..4_u32) {
-        run(steps, parallelism, eager());
+        run(steps, parallelism, &eager());
     }
 
     #[test]
     fn answers_like_a_map_when_every_write_overflows_the_buffer(
         steps in proptest::collection::vec(step(), 1..40),
     ) {
-        run(steps, 2, StoreOptions { write_buffer_limit_bytes: 512, ..eager() });
+        run(steps, 2, &StoreOptions { write_buffer_limit_bytes: 512, ..eager() });
     }
 
     #[test]
     fn answers_like_a_map_without_a_read_cache(
         steps in proptest::collection::vec(step(), 1..40),
     ) {
-        run(steps, 1, StoreOptions { read_cache_limit_bytes: 0, ..eager() });
+        run(steps, 1, &StoreOptions { read_cache_limit_bytes: 0, ..eager() });
     }
 }

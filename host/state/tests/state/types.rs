@@ -73,7 +73,7 @@ fn open(
 ) -> OneTable {
     let options =
         StoreOptions { sync: false, read_cache_limit_bytes: 0, ..StoreOptions::default() };
-    let store = StateStore::open(warehouse.into(), "default", options).unwrap();
+    let store = StateStore::open(warehouse, "default", options).unwrap();
     let descriptor = StateDescriptor {
         pipeline: "p".into(),
         operator: "o".into(),
@@ -83,7 +83,7 @@ fn open(
         parallelism: 1,
         key_groups: 16,
     };
-    let state = store.value_state(descriptor, restore).unwrap().subtask(0).unwrap();
+    let state = store.value_state(&descriptor, restore).unwrap().subtask(0).unwrap();
     OneTable { store, state }
 }
 
@@ -135,10 +135,8 @@ fn every_type_is_kept_as_a_required_value() {
 #[test]
 fn every_key_type_finds_its_rows() {
     for column_type in all_types().into_iter().filter(|t| t.is_key_type()) {
-        let key = [
-            Column::required("id", ColumnType::Int64),
-            Column::required("part", column_type),
-        ];
+        let key =
+            [Column::required("id", ColumnType::Int64), Column::required("part", column_type)];
         let keys = vec![values(ColumnType::Int64, false), values(column_type, false)];
         let value = [Column::required("v", ColumnType::Int32)];
         round_trip(&key, keys, &value, &[values(ColumnType::Int32, false)]);

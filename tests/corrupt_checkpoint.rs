@@ -10,8 +10,8 @@ fn a_damaged_document_is_refused_and_the_one_before_works() {
     undisturbed.run_to_end();
 
     let job = Job::last_bid(&events).set("source", "rate-limit-rows-per-second", 10_000);
-    let running = job.start();
-    job.wait_for_checkpoint(4);
+    let mut running = job.start();
+    job.wait_for_checkpoint(&mut running, 4);
     running.terminate().success();
     let checkpoints = job.checkpoints();
     let [.., before, newest] = &checkpoints[..] else { panic!("{checkpoints:?}") };

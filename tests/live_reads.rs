@@ -16,7 +16,7 @@ fn check(job: &Job, query: &str) {
     let events = input::events(EVENTS);
     let mut running = job.start();
     for wanted in [3, 8] {
-        let checkpoint = job.wait_for_checkpoint(wanted);
+        let checkpoint = job.wait_for_checkpoint(&mut running, wanted);
         assert!((1..u64::from(EVENTS)).contains(&checkpoint.source_rows), "{checkpoint:?}");
         let answer = oracle::answer(job, &events, query, Some(checkpoint.source_rows));
         oracle::check_state(job, &answer, Some(checkpoint.id));
@@ -42,7 +42,7 @@ fn auction_stats_are_read_while_they_run() {
 fn a_key_is_looked_up_while_the_pipeline_runs() {
     let job = slow(Job::last_bid(&input::events(EVENTS)));
     let mut running = job.start();
-    let checkpoint = job.wait_for_checkpoint(3);
+    let checkpoint = job.wait_for_checkpoint(&mut running, 3);
     let rows = job.state_rows(Some(checkpoint.id));
     let row = &rows[rows.len() / 2];
     let shape = &job.state_shape;

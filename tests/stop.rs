@@ -12,8 +12,8 @@ fn check(signal: &str) {
     undisturbed.run_to_end();
 
     let job = Job::last_bid(&events).set("source", "rate-limit-rows-per-second", 5_000);
-    let running = job.start();
-    let checkpoint = job.wait_for_checkpoint(2);
+    let mut running = job.start();
+    let checkpoint = job.wait_for_checkpoint(&mut running, 2);
     let summary = running.signal(signal).summary();
     assert_eq!(summary["finished"], false, "{summary}");
     let last = summary["checkpoints"]["last"].as_u64().unwrap();

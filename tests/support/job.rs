@@ -190,9 +190,15 @@ impl Job {
             .collect()
     }
 
-    /// Waits for a checkpoint with at least so many, while the job runs.
-    pub(crate) fn wait_for_checkpoint(&self, id: u64) -> Checkpoint {
-        wait_for("a checkpoint", || self.checkpoints().pop().filter(|newest| newest.id >= id))
+    /// Waits until the running job has completed the checkpoint with this number, or a later one.
+    pub(crate) fn wait_for_checkpoint(&self, running: &mut Running, id: u64) -> Checkpoint {
+        wait_for("a checkpoint", || {
+            let newest = self.checkpoints().pop().filter(|newest| newest.id >= id);
+            if newest.is_none() && !running.is_running() {
+                panic!("it ended before checkpoint {id}: {:?}", running.take_output());
+            }
+            newest
+        })
     }
 }
 
@@ -290,6 +296,10 @@ impl Running {
 
     /// Waits for its end.
     pub(crate) fn wait(mut self) -> Finished {
+        self.take_output()
+    }
+
+    fn take_output(&mut self) -> Finished {
         Finished::of(self.child.take().unwrap().wait_with_output().unwrap())
     }
 }

@@ -78,6 +78,8 @@ pub struct Shape {
     pub operator: String,
     /// The kind of the sink.
     pub sink: String,
+    /// The directory of a files sink as the pipeline file writes it.
+    pub sink_path: Option<String>,
     /// For each state its name and columns.
     pub states: Vec<StateShape>,
 }

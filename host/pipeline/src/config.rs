@@ -201,6 +201,8 @@ pub struct SinkConfig {
     pub sink_type: SinkType,
     /// The directory of a files sink.
     pub path: Option<Located<PathBuf>>,
+    /// The directory as the pipeline file writes it.
+    pub stated_path: Option<String>,
     /// The format of files and of standard output.
     pub format: Format,
 }
@@ -252,14 +254,17 @@ impl PipelineConfig {
             Some(stated) => root.name("tenant", stated)?.value,
             None => "default".to_owned(),
         };
-        let key_groups = root.integer("key-groups", 1..=32_768)?;
-        let parallelism = root.integer("parallelism", 1..=PARALLELISM_LIMIT)?;
+        let key_groups = root.integer("key-groups", 1..=u64::from(KeyGroups::COUNT_LIMIT))?;
+        let key_groups = key_groups.map_or(KeyGroups::DEFAULT_COUNT, to_u32);
+        // Each subtask owns one key group at least.
+        let parallelism_limit = PARALLELISM_LIMIT.min(u64::from(key_groups));
+        let parallelism = root.integer("parallelism", 1..=parallelism_limit)?;
         Ok(Self {
             file: path.to_owned(),
             name,
             parallelism: to_u32(parallelism.unwrap_or(1)),
             tenant,
-            key_groups: key_groups.map_or(KeyGroups::DEFAULT_COUNT, to_u32),
+            key_groups,
             checkpoint: checkpoint(&root)?,
             source: source(&root, directory, &state_directory)?,
             operator: operator(&root, directory)?,
@@ -525,8 +530,10 @@ fn sink(root: &Section<'_>, directory: &Path) -> Result<SinkConfig> {
     let sink_type = sink_type.ok_or_else(|| {
         section.error(section.line(), "[sink] lacks `type`: \"files\", \"stdout\" or \"null\"")
     })?;
-    let path = section.text("path")?;
-    let path = path.map(|path| Located { value: directory.join(path.value), line: path.line });
+    let stated = section.text("path")?;
+    let stated_path = stated.as_ref().map(|stated| stated.value.clone());
+    let path =
+        stated.map(|stated| Located { value: directory.join(stated.value), line: stated.line });
     match (sink_type, &path) {
         (SinkType::Files, None) => {
             return Err(section
@@ -547,7 +554,7 @@ fn sink(root: &Section<'_>, directory: &Path) -> Result<SinkConfig> {
             "standard output takes format = \"csv\" or \"ndjson\", not parquet",
         ));
     }
-    Ok(SinkConfig { sink_type, path, format })
+    Ok(SinkConfig { sink_type, path, stated_path, format })
 }
 
 fn to_u32(number: u64) -> u32 {

@@ -118,7 +118,7 @@ impl Pipeline {
         // All that may refuse comes before all that changes something on disk.
         let position = checkpoint.map(|checkpoint| checkpoint.source);
         let source = source::open(&self.config.source, Arc::clone(&self.plan), position)?;
-        let committer = Committer::claim(&self.config)?;
+        let mut committer = Committer::claim(&self.config, self.spec.outputs.first())?;
         if checkpoint.is_none() && from == StartFrom::Latest && committer.has_parts()? {
             return Err(self.orphaned_output());
         }
@@ -172,6 +172,7 @@ impl Pipeline {
             key_groups: self.config.key_groups,
             operator: self.config.operator.name.clone(),
             sink: self.config.sink.sink_type.name().to_owned(),
+            sink_path: self.config.sink.stated_path.clone(),
             states: self.spec.states.iter().map(state).collect(),
         }
     }
@@ -303,7 +304,7 @@ impl Pipeline {
         let staging = Staging {
             directory: launch.committer.staging(),
             format: config.sink.format,
-            header: config.sink.sink_type == SinkType::Files || restored_from.is_none(),
+            header: config.sink.sink_type == SinkType::Files,
             sync: config.checkpoint.sync,
             base: restored_from.unwrap_or(0),
         };

@@ -10,6 +10,7 @@ use crate::progress::Counters;
 use crate::source::{Rejected, Source};
 use crate::watermark::Watermark;
 use crossbeam_channel::{Receiver, Sender};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,24 +37,17 @@ pub(crate) struct Reader {
     pub(crate) failure: Arc<Failure>,
 }
 
-/// Whether there is more to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Flow {
-    Continue,
-    End,
-}
-
 impl Reader {
     /// Reads until the last barrier, a failure, or the end of those it talks to.
     pub(crate) fn run(mut self) -> Result<()> {
         self.counters.bytes_total.set(self.source.length_bytes());
         self.counters.bytes_read.set(self.source.position().byte_offset);
-        if self.read()? == Flow::End || self.close() == Flow::End {
+        if self.read()?.is_break() || self.close().is_break() {
             return Ok(());
         }
         // Nothing is left but to wait for the last barrier.
         while let Ok(command) = self.commands.recv() {
-            if self.obey(command)? == Flow::End {
+            if self.obey(command)?.is_break() {
                 break;
             }
         }
@@ -61,15 +55,15 @@ impl Reader {
     }
 
     /// Reads to the end of the input.
-    fn read(&mut self) -> Result<Flow> {
+    fn read(&mut self) -> Result<ControlFlow<()>> {
         let rows_limit = self.rate_limit.as_ref().map_or(BATCH_ROWS, RateLimit::batch_rows);
         loop {
-            if self.failure.is_raised() || self.obey_all()? == Flow::End {
-                return Ok(Flow::End);
+            if self.failure.is_raised() || self.obey_all()?.is_break() {
+                return Ok(ControlFlow::Break(()));
             }
             let before = self.source.position().rows;
             let Some(batch) = self.source.next_batch(rows_limit)? else {
-                return Ok(Flow::Continue);
+                return Ok(ControlFlow::Continue(()));
             };
             let read = self.source.position().rows.saturating_sub(before);
             self.closed = false;
@@ -84,7 +78,7 @@ impl Reader {
                 let Some(rows) = rows else { continue };
                 // A subtask ends early only when the pipeline fails.
                 if subtask.send(Message::Rows(rows)).is_err() {
-                    return Ok(Flow::End);
+                    return Ok(ControlFlow::Break(()));
                 }
             }
             if let Some(limit) = &mut self.rate_limit {
@@ -95,28 +89,28 @@ impl Reader {
 
     /// Obeys the commands that are there; with a rate limit, those that come until it is time
     /// to read on.
-    fn obey_all(&mut self) -> Result<Flow> {
+    fn obey_all(&mut self) -> Result<ControlFlow<()>> {
         loop {
             let wait = self.rate_limit.as_ref().and_then(RateLimit::wait);
             let command = match wait {
                 Some(wait) => match self.commands.recv_timeout(wait) {
                     Ok(command) => command,
-                    Err(error) if error.is_timeout() => return Ok(Flow::Continue),
-                    Err(_) => return Ok(Flow::End),
+                    Err(error) if error.is_timeout() => return Ok(ControlFlow::Continue(())),
+                    Err(_) => return Ok(ControlFlow::Break(())),
                 },
                 None => match self.commands.try_recv() {
                     Ok(command) => command,
-                    Err(error) if error.is_empty() => return Ok(Flow::Continue),
-                    Err(_) => return Ok(Flow::End),
+                    Err(error) if error.is_empty() => return Ok(ControlFlow::Continue(())),
+                    Err(_) => return Ok(ControlFlow::Break(())),
                 },
             };
-            if self.obey(command)? == Flow::End {
-                return Ok(Flow::End);
+            if self.obey(command)?.is_break() {
+                return Ok(ControlFlow::Break(()));
             }
         }
     }
 
-    fn obey(&mut self, command: Command) -> Result<Flow> {
+    fn obey(&mut self, command: Command) -> Result<ControlFlow<()>> {
         let Command::Barrier { checkpoint, last } = command;
         let state = SourceState {
             position: self.source.position(),
@@ -126,25 +120,33 @@ impl Reader {
         };
         for subtask in &self.subtasks {
             if subtask.send(Message::Barrier { checkpoint, last }).is_err() {
-                return Ok(Flow::End);
+                return Ok(ControlFlow::Break(()));
             }
         }
         let reported = self.reports.send(Report::Source { checkpoint, state });
-        Ok(if last || reported.is_err() { Flow::End } else { Flow::Continue })
+        Ok(if last || reported.is_err() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        })
     }
 
     /// The input is at its end. The operator hears of it once, however often the pipeline is
     /// run again without new rows.
-    fn close(&mut self) -> Flow {
+    fn close(&mut self) -> ControlFlow<()> {
         if !self.closed {
             self.closed = true;
             for subtask in &self.subtasks {
                 if subtask.send(Message::End).is_err() {
-                    return Flow::End;
+                    return ControlFlow::Break(());
                 }
             }
         }
-        if self.reports.send(Report::SourceEnded).is_err() { Flow::End } else { Flow::Continue }
+        if self.reports.send(Report::SourceEnded).is_err() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     }
 
     fn watermark(&self) -> Option<i64> {

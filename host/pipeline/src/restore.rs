@@ -147,6 +147,8 @@ fn compare(stored: &Shape, wanted: &Shape) -> Result<()> {
     differ("the number of key groups", &number(stored.key_groups), &number(wanted.key_groups));
     differ("the operator's name", &stored.operator, &wanted.operator);
     differ("the sink's type", &stored.sink, &wanted.sink);
+    let path = |shape: &Shape| shape.sink_path.clone().unwrap_or_else(|| "none".to_owned());
+    differ("the sink's path", &path(stored), &path(wanted));
     for state in &stored.states {
         let what = format!("state `{}`", state.state);
         match wanted.states.iter().find(|other| other.state == state.state) {

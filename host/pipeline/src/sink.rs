@@ -46,7 +46,7 @@ pub(crate) struct Staging {
     pub(crate) directory: Option<PathBuf>,
     /// Their format.
     pub(crate) format: Format,
-    /// Whether a CSV file begins with a header.
+    /// Whether a CSV file begins with a header: not when its rows are printed after others.
     pub(crate) header: bool,
     /// Whether a file is durable before the checkpoint counts.
     pub(crate) sync: bool,

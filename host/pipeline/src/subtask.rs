@@ -10,6 +10,7 @@ use arrow_array::RecordBatch;
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use howdah_runtime::{Instance, Output};
 use howdah_state::KeyBatch;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Rows that are gathered for one call of the operator.
@@ -26,13 +27,6 @@ pub(crate) struct Subtask {
     pub(crate) reports: Sender<Report>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) failure: Arc<Failure>,
-}
-
-/// Whether there is more to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Flow {
-    Continue,
-    End,
 }
 
 /// Rows that wait for more.
@@ -60,21 +54,21 @@ impl Subtask {
                 Ok(Message::End) => self.end(&mut pending)?,
                 Err(TryRecvError::Empty) => self.flush(&mut pending)?,
                 // The source ends without a last barrier only when the pipeline fails.
-                Err(TryRecvError::Disconnected) => Flow::End,
+                Err(TryRecvError::Disconnected) => ControlFlow::Break(()),
             };
-            if flow == Flow::End {
+            if flow.is_break() {
                 break;
             }
         }
         Ok(())
     }
 
-    fn gather(&mut self, pending: &mut Pending, rows: Rows) -> Result<Flow> {
+    fn gather(&mut self, pending: &mut Pending, rows: Rows) -> Result<ControlFlow<()>> {
         let count = rows.batch.num_rows();
         let flow = if pending.count > 0 && pending.count + count > BATCH_ROWS {
             self.flush(pending)?
         } else {
-            Flow::Continue
+            ControlFlow::Continue(())
         };
         pending.count += count;
         pending.rows.push(rows);
@@ -82,8 +76,8 @@ impl Subtask {
     }
 
     /// Hands what was gathered to the operator.
-    fn flush(&mut self, pending: &mut Pending) -> Result<Flow> {
-        let Some(rows) = pending.take()? else { return Ok(Flow::Continue) };
+    fn flush(&mut self, pending: &mut Pending) -> Result<ControlFlow<()>> {
+        let Some(rows) = pending.take()? else { return Ok(ControlFlow::Continue(())) };
         let columns = key_columns(&rows.batch, &self.key)?;
         let (keys, row_keys) = KeyBatch::distinct(&columns, &rows.keys)?;
         self.counters.rows_in.add(rows.batch.num_rows());
@@ -99,38 +93,47 @@ impl Subtask {
         Ok(self.emit(outputs))
     }
 
-    fn barrier(&mut self, pending: &mut Pending, checkpoint: u64, last: bool) -> Result<Flow> {
-        if self.flush(pending)? == Flow::End {
-            return Ok(Flow::End);
+    fn barrier(
+        &mut self,
+        pending: &mut Pending,
+        checkpoint: u64,
+        last: bool,
+    ) -> Result<ControlFlow<()>> {
+        if self.flush(pending)?.is_break() {
+            return Ok(ControlFlow::Break(()));
         }
         let outputs = self.instance.on_barrier(checkpoint)?;
-        if self.emit(outputs) == Flow::End {
-            return Ok(Flow::End);
+        if self.emit(outputs).is_break() {
+            return Ok(ControlFlow::Break(()));
         }
         self.instance.freeze(checkpoint)?;
         let sealed = self.sink.send(SinkMessage::Barrier { subtask: self.number, checkpoint });
         let reported = self.reports.send(Report::Frozen { checkpoint });
-        Ok(if last || sealed.is_err() || reported.is_err() { Flow::End } else { Flow::Continue })
+        Ok(if last || sealed.is_err() || reported.is_err() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        })
     }
 
-    fn end(&mut self, pending: &mut Pending) -> Result<Flow> {
-        if self.flush(pending)? == Flow::End {
-            return Ok(Flow::End);
+    fn end(&mut self, pending: &mut Pending) -> Result<ControlFlow<()>> {
+        if self.flush(pending)?.is_break() {
+            return Ok(ControlFlow::Break(()));
         }
         let outputs = self.instance.close()?;
         Ok(self.emit(outputs))
     }
 
     /// Passes rows to the sink, which ends early only when the pipeline fails.
-    fn emit(&self, outputs: Vec<Output>) -> Flow {
+    fn emit(&self, outputs: Vec<Output>) -> ControlFlow<()> {
         let rows = outputs.iter().map(|output| output.batch.num_rows()).sum();
         if rows == 0 {
-            return Flow::Continue;
+            return ControlFlow::Continue(());
         }
         self.counters.rows_out.add(rows);
         match self.sink.send(SinkMessage::Rows { subtask: self.number, outputs }) {
-            Ok(()) => Flow::Continue,
-            Err(_) => Flow::End,
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
         }
     }
 }

@@ -14,6 +14,7 @@ pub(crate) fn example(id: u64) -> Checkpoint {
             key_groups: 1024,
             operator: "last-bid".into(),
             sink: "files".into(),
+            sink_path: Some("out".into()),
             states: vec![StateShape {
                 state: "last".into(),
                 schema_version: 1,

@@ -115,6 +115,21 @@ impl Encoder {
     }
 }
 
+/// What a file of this format begins with, whatever its rows.
+pub(super) fn header(format: Format, output: &OutputSpec) -> Result<Vec<u8>> {
+    let mut header = Vec::new();
+    if format == Format::Csv {
+        let none = Output {
+            port: 0,
+            batch: RecordBatch::new_empty(output.schema()),
+            timestamps: Vec::new(),
+            row_kinds: None,
+        };
+        Encoder::new(format, true, output)?.encode(&none, &mut header)?;
+    }
+    Ok(header)
+}
+
 fn name(kind: u8) -> &'static str {
     match kind {
         0 => "+I",

@@ -5,6 +5,8 @@ use crate::config::{PipelineConfig, SinkType};
 use crate::directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lock::Lock;
+use crate::sink::encoder;
+use howdah_runtime::OutputSpec;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -32,15 +34,22 @@ pub(crate) struct Committer {
 
 #[derive(Debug)]
 enum Target {
-    Files { directory: PathBuf, _lock: Lock },
-    Stdout { staging: PathBuf },
+    Files {
+        directory: PathBuf,
+        _lock: Lock,
+    },
+    Stdout {
+        staging: PathBuf,
+        /// Printed before the first rows.
+        header: Vec<u8>,
+    },
     Null,
 }
 
 impl Committer {
     /// Takes possession of the output directory. Refuses one that is in use, another
     /// pipeline's, or has something in it that is not ours.
-    pub(crate) fn claim(config: &PipelineConfig) -> Result<Self> {
+    pub(crate) fn claim(config: &PipelineConfig, output: Option<&OutputSpec>) -> Result<Self> {
         let target = match (config.sink.sink_type, &config.sink.path) {
             (SinkType::Null, _) => Target::Null,
             (SinkType::Files, Some(path)) => {
@@ -50,7 +59,8 @@ impl Committer {
             (SinkType::Stdout | SinkType::Files, _) => {
                 let staging = config.state_directory.join("stdout");
                 directory::create(&staging)?;
-                Target::Stdout { staging }
+                let header = output.map(|output| encoder::header(config.sink.format, output));
+                Target::Stdout { staging, header: header.transpose()?.unwrap_or_default() }
             }
         };
         Ok(Self { target, sync: config.checkpoint.sync })
@@ -60,7 +70,7 @@ impl Committer {
     pub(crate) fn staging(&self) -> Option<PathBuf> {
         match &self.target {
             Target::Files { directory, .. } => Some(directory.join(STAGING)),
-            Target::Stdout { staging } => Some(staging.clone()),
+            Target::Stdout { staging, .. } => Some(staging.clone()),
             Target::Null => None,
         }
     }
@@ -74,7 +84,7 @@ impl Committer {
 
     /// Brings the output to a checkpoint: commits its files, which may be done, and removes
     /// all that came later. `None`: removes everything.
-    pub(crate) fn recover(&self, checkpoint: Option<(u64, &[SinkFile])>) -> Result<()> {
+    pub(crate) fn recover(&mut self, checkpoint: Option<(u64, &[SinkFile])>) -> Result<()> {
         if let Some((_, files)) = checkpoint {
             self.commit(files)?;
         }
@@ -99,8 +109,8 @@ impl Committer {
 
     /// The checkpoint is complete: makes its files visible. Doing it again changes nothing,
     /// but that standard output gets rows twice if it failed half-way.
-    pub(crate) fn commit(&self, files: &[SinkFile]) -> Result<()> {
-        match &self.target {
+    pub(crate) fn commit(&mut self, files: &[SinkFile]) -> Result<()> {
+        match &mut self.target {
             Target::Null => Ok(()),
             Target::Files { directory, .. } => {
                 for file in files {
@@ -109,11 +119,11 @@ impl Committer {
                         &directory.join(&file.name),
                     )?;
                 }
-                if files.is_empty() { Ok(()) } else { self.sync(directory) }
+                if files.is_empty() || !self.sync { Ok(()) } else { directory::sync(directory) }
             }
-            Target::Stdout { staging } => files.iter().try_for_each(|file| {
+            Target::Stdout { staging, header } => files.iter().try_for_each(|file| {
                 let path = staging.join(&file.staged);
-                print(&path)?;
+                print(&path, &std::mem::take(header))?;
                 directory::remove(&path)
             }),
         }
@@ -134,14 +144,17 @@ fn publish(staged: &Path, visible: &Path) -> Result<()> {
     }
 }
 
-fn print(path: &Path) -> Result<()> {
+fn print(path: &Path, header: &[u8]) -> Result<()> {
     let mut file = match std::fs::File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(Error::io("read", path, error)),
     };
     let mut stdout = std::io::stdout().lock();
-    let printed = std::io::copy(&mut file, &mut stdout).and_then(|_| stdout.flush());
+    let printed = stdout
+        .write_all(header)
+        .and_then(|()| std::io::copy(&mut file, &mut stdout))
+        .and_then(|_| stdout.flush());
     printed.map_err(|error| Error::io("write", Path::new("standard output"), error))
 }
 

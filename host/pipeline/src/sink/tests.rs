@@ -72,6 +72,13 @@ fn csv_has_one_header_and_readable_timestamps() {
 }
 
 #[test]
+fn standard_output_gets_its_csv_header_apart_from_the_rows() {
+    let header = encoder::header(Format::Csv, &output_spec(true)).expect("a header");
+    assert_eq!(header, b"id,name,at,op\n");
+    assert_eq!(encoder::header(Format::Ndjson, &output_spec(true)).expect("none"), b"");
+}
+
+#[test]
 fn ndjson_has_every_column_in_every_line() {
     let directory = tempfile::tempdir().expect("a directory");
     let text = text(directory.path(), Format::Ndjson, false, vec![rows(&[1], None)]);
@@ -143,7 +150,7 @@ fn stage(committer: &Committer, checkpoint: u64) -> SinkFile {
 #[test]
 fn committed_files_become_visible_and_committing_again_changes_nothing() {
     let directory = tempfile::tempdir().expect("a directory");
-    let committer = Committer::claim(&config(directory.path(), "q")).expect("claimed");
+    let mut committer = Committer::claim(&config(directory.path(), "q"), None).expect("claimed");
     let file = stage(&committer, 7);
     assert_eq!(visible(directory.path()), [""; 0]);
     committer.commit(std::slice::from_ref(&file)).expect("committed");
@@ -154,7 +161,7 @@ fn committed_files_become_visible_and_committing_again_changes_nothing() {
 #[test]
 fn recovery_commits_the_checkpoint_and_removes_what_came_later() {
     let directory = tempfile::tempdir().expect("a directory");
-    let committer = Committer::claim(&config(directory.path(), "q")).expect("claimed");
+    let mut committer = Committer::claim(&config(directory.path(), "q"), None).expect("claimed");
     let file = stage(&committer, 7);
     let later = stage(&committer, 8);
     committer.commit(&[later]).expect("committed");
@@ -168,7 +175,7 @@ fn recovery_commits_the_checkpoint_and_removes_what_came_later() {
 #[test]
 fn a_fresh_start_removes_all_parts_and_nothing_else() {
     let directory = tempfile::tempdir().expect("a directory");
-    let committer = Committer::claim(&config(directory.path(), "q")).expect("claimed");
+    let mut committer = Committer::claim(&config(directory.path(), "q"), None).expect("claimed");
     let file = stage(&committer, 7);
     committer.commit(&[file]).expect("committed");
     std::fs::write(directory.path().join("out/notes.csv"), "mine").expect("written");
@@ -182,7 +189,7 @@ fn a_directory_with_foreign_files_is_refused() {
     let config = config(directory.path(), "q");
     std::fs::create_dir(directory.path().join("out")).expect("made");
     std::fs::write(directory.path().join("out/part-1-0.csv"), "mine").expect("written");
-    let error = Committer::claim(&config).expect_err("refused");
+    let error = Committer::claim(&config, None).expect_err("refused");
     assert_eq!(
         error.to_string(),
         format!(
@@ -196,8 +203,8 @@ fn a_directory_with_foreign_files_is_refused() {
 #[test]
 fn the_directory_of_another_pipeline_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
-    drop(Committer::claim(&config(directory.path(), "one")).expect("claimed"));
-    let error = Committer::claim(&config(directory.path(), "two")).expect_err("refused");
+    drop(Committer::claim(&config(directory.path(), "one"), None).expect("claimed"));
+    let error = Committer::claim(&config(directory.path(), "two"), None).expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Incompatible);
     assert!(error.to_string().contains("belongs to the pipeline `one`"), "{error}");
 }
@@ -206,8 +213,8 @@ fn the_directory_of_another_pipeline_is_refused() {
 fn a_directory_in_use_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let config = config(directory.path(), "q");
-    let _running = Committer::claim(&config).expect("claimed");
-    let error = Committer::claim(&config).expect_err("refused");
+    let _running = Committer::claim(&config, None).expect("claimed");
+    let error = Committer::claim(&config, None).expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Locked);
 }
 

@@ -252,9 +252,11 @@ fn damaged(path: &Path, row: u64, reason: &str) -> Error {
 fn cast_exactly(values: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
     let options = CastOptions { safe: true, format_options: FormatOptions::default() };
     let cast = cast_with_options(values, wanted, &options)?;
-    let DataType::Timestamp(_, _) = values.data_type() else { return Ok(cast) };
-    // Only timestamps get coarser: what does not come back was cut off.
-    let back = cast_with_options(&cast, values.data_type(), &options)?;
+    let DataType::Timestamp(unit, _) = values.data_type() else { return Ok(cast) };
+    // Only timestamps get coarser: what does not come back was cut off. The time zone is no
+    // part of the instant.
+    let finer = DataType::Timestamp(*unit, None);
+    let back = cast_with_options(&cast, &finer, &options)?;
     let ticks = |times| cast_with_options(times, &DataType::Int64, &options);
     let (given, back) = (ticks(values)?, ticks(&back)?);
     let (given, back) = (given.as_primitive::<Int64Type>(), back.as_primitive::<Int64Type>());

@@ -27,6 +27,15 @@ fn narrower_columns_and_finer_timestamps_are_read() {
 }
 
 #[test]
+fn a_timestamp_with_a_time_zone_is_its_instant() {
+    let at = TimestampMicrosecondArray::from(vec![5_000, 6_000]).with_timezone("+02:00");
+    let files =
+        files(vec![("id", Arc::new(Int32Array::from(vec![1, 2]))), name(), ("at", Arc::new(at))]);
+    let (rows, _) = files.read("").expect("read");
+    assert_eq!(rows, [(1, Some("a".into()), 5), (2, None, 6)]);
+}
+
+#[test]
 fn a_timestamp_that_would_lose_digits_is_malformed() {
     let files = files(vec![
         ("id", Arc::new(Int64Array::from(vec![1, 2]))),

@@ -1,4 +1,44 @@
 //! The pipeline file.
+//!
+//! ```toml
+//! name = "q18"
+//! parallelism = 2                 # 1 unless stated
+//! state-directory = "state"       # .howdah/<name> beside the pipeline file unless stated
+//! tenant = "default"
+//! key-groups = 1024
+//!
+//! [checkpoint]
+//! interval-ms = 500
+//! retained = 3
+//! sync = true                     # fsync files and directories
+//! snapshot-retained-ms = 60000
+//!
+//! [source]
+//! path = "events.csv"
+//! format = "csv"                  # csv, ndjson or parquet; unless stated, what the extension says
+//! event-time = "date_time"
+//! watermark-delay-ms = 4000
+//! on-error = "fail"               # fail, skip or dead-letter
+//! dead-letter = "bad.ndjson"      # only with on-error = "dead-letter"
+//! final-newline = "required"      # or optional
+//! filter = { event_type = 2 }     # keep rows whose columns equal these
+//! rate-limit-rows-per-second = 0  # 0: no limit
+//! [source.schema]                 # column = "type", where the operator's or a guess won't do
+//! seq = "int64"
+//!
+//! [operator]
+//! name = "last-bid"
+//! component = "last-bid.wasm"
+//! key = ["bidder", "auction"]     # source columns for the key fields, by position
+//! columns = { price = "p" }       # operator field = source column
+//! [operator.config]               # handed to the operator as JSON
+//! [operator.limits]               # memory-bytes, call-timeout-ms, batch-bytes, batch-rows
+//!
+//! [sink]
+//! type = "files"                  # files, stdout or null
+//! path = "out"
+//! format = "csv"                  # csv, ndjson or parquet
+//! ```
 
 mod section;
 

@@ -89,7 +89,7 @@ pub(crate) struct Links {
 }
 
 /// What does not change during a run.
-pub(crate) struct Plan {
+pub(crate) struct Settings {
     pub(crate) interval: Duration,
     /// How many completed checkpoints are kept.
     pub(crate) retained: usize,
@@ -105,7 +105,7 @@ pub(crate) type Retained = (u64, Vec<StatePosition>);
 /// Drives the checkpoints of a run.
 pub(crate) struct Coordinator {
     links: Links,
-    plan: Plan,
+    settings: Settings,
     tables: Vec<Table>,
     checkpoints: Checkpoints,
     committer: Committer,
@@ -149,7 +149,7 @@ impl Coordinator {
     /// first new one.
     pub(crate) fn new(
         links: Links,
-        plan: Plan,
+        settings: Settings,
         tables: Vec<Table>,
         (checkpoints, committer): (Checkpoints, Committer),
         retained: Vec<Retained>,
@@ -157,9 +157,9 @@ impl Coordinator {
     ) -> Self {
         let last = retained.last().map(|(id, _)| *id);
         Self {
-            due: clock::now() + plan.interval,
+            due: clock::now() + settings.interval,
             links,
-            plan,
+            settings,
             tables,
             checkpoints,
             committer,
@@ -224,7 +224,7 @@ impl Coordinator {
     /// Tells the source to send a barrier.
     fn begin(&mut self) {
         let begun = clock::now();
-        self.due = begun + self.plan.interval;
+        self.due = begun + self.settings.interval;
         let id = self.next_id;
         self.next_id += 1;
         self.in_flight = Some(InFlight {
@@ -286,8 +286,8 @@ impl Coordinator {
 
     fn is_complete(&self, flight: &InFlight) -> bool {
         flight.source.is_some()
-            && flight.frozen == self.plan.parallelism
-            && flight.staged == self.plan.parallelism
+            && flight.frozen == self.settings.parallelism
+            && flight.staged == self.settings.parallelism
             && flight.states.len() == self.tables.len()
     }
 
@@ -301,8 +301,8 @@ impl Coordinator {
         let checkpoint = Checkpoint {
             id: flight.id,
             time_ms: clock::epoch_ms(),
-            shape: self.plan.shape.clone(),
-            component: self.plan.component.clone(),
+            shape: self.settings.shape.clone(),
+            component: self.settings.component.clone(),
             source: source.position,
             closed: source.closed,
             watermark: source.watermark,
@@ -332,7 +332,7 @@ impl Coordinator {
     /// they refer to.
     fn retain(&mut self, newest: Retained) -> Result<()> {
         self.retained.push_back(newest);
-        let surplus = self.retained.len().saturating_sub(self.plan.retained);
+        let surplus = self.retained.len().saturating_sub(self.settings.retained);
         let gone: Vec<u64> = self.retained.drain(..surplus).map(|(id, _)| id).collect();
         self.checkpoints.remove(&gone)?;
         for Table { state, table } in &self.tables {

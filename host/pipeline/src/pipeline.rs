@@ -3,7 +3,7 @@
 use crate::checkpoint::{Checkpoint, Checkpoints, Shape, StateShape};
 use crate::clock;
 use crate::config::{PipelineConfig, SinkType};
-use crate::coordinator::{Coordinator, Links, Plan, Table};
+use crate::coordinator::{Coordinator, Links, Settings, Table};
 use crate::dead_letter::DeadLetters;
 use crate::directory;
 use crate::error::{Error, ErrorKind, Result};
@@ -317,7 +317,7 @@ impl Pipeline {
             counters: Arc::clone(&counters),
             failure: Arc::clone(&failure),
         };
-        let plan = Plan {
+        let settings = Settings {
             interval: Duration::from_millis(config.checkpoint.interval_ms),
             retained: config.checkpoint.retained,
             parallelism,
@@ -326,7 +326,7 @@ impl Pipeline {
         };
         let coordinator = Coordinator::new(
             links,
-            plan,
+            settings,
             launch.tables.clone(),
             (launch.checkpoints, launch.committer),
             launch.restore.retained,

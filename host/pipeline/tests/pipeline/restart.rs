@@ -46,12 +46,15 @@ fn a_pipeline_that_was_broken_off_goes_on_from_its_last_checkpoint() {
 
 #[test]
 fn a_pipeline_can_go_back_to_an_earlier_checkpoint() {
-    let (mut bench, bids) = slow();
-    fast(&mut bench);
-    bench.checkpoint = "interval-ms = 1\nsync = false\nretained = 100\n".into();
+    let (mut bench, bids) = (Bench::new(), bids(3_000));
+    bench.checkpoint.push_str("retained = 100\n");
+    bench.write("events.csv", csv(&bids[..1_000]));
+    bench.run().expect("a summary");
+    bench.write("events.csv", csv(&bids));
     bench.run().expect("a summary");
     let checkpoints = bench.checkpoints();
     let (first, last) = (checkpoints[0], checkpoints[checkpoints.len() - 1]);
+    assert!(first < last);
     let handle = bench.start(StartFrom::Checkpoint(first)).expect("started");
     let summary = handle.wait().expect("a summary");
     assert_eq!(summary.restored_from, Some(first));

@@ -91,7 +91,8 @@ impl Content {
         };
         let bytes = mapping::map(path)?;
         let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
-        let metadata = ArrowReaderMetadata::load(&bytes, options)
+        let metadata = without_panic(|| ArrowReaderMetadata::load(&bytes, options))
+            .map_err(corrupt)?
             .map_err(|error| corrupt(error.to_string()))?;
         let rows = u32::try_from(metadata.metadata().file_metadata().num_rows())
             .ok()
@@ -138,8 +139,8 @@ impl Content {
         let mut starts = Vec::with_capacity(groups as usize + 1);
         let mut row = 0;
         let mask = ProjectionMask::leaves(self.metadata.parquet_schema(), [column]);
-        for batch in self.reader(mask, None)? {
-            let batch = batch.map_err(|error| self.corrupt(error))?;
+        let mut reader = self.reader(mask, None)?;
+        while let Some(batch) = self.next_batch(&mut reader)? {
             let array = batch.column(0);
             if array.data_type() != &ColumnType::Int32.to_arrow() {
                 return Err(self.corrupt("`kg` is no INT"));
@@ -174,7 +175,16 @@ impl Content {
         if let Some(selection) = selection {
             builder = builder.with_row_selection(selection);
         }
-        builder.build().map_err(|error| self.corrupt(error))
+        without_panic(|| builder.build())
+            .map_err(|why| self.corrupt(why))?
+            .map_err(|error| self.corrupt(error))
+    }
+
+    fn next_batch(&self, reader: &mut ParquetRecordBatchReader) -> Result<Option<RecordBatch>> {
+        without_panic(|| reader.next())
+            .map_err(|why| self.corrupt(why))?
+            .transpose()
+            .map_err(|error| self.corrupt(error))
     }
 
     /// The rows of these keys, as (number of the key, row), by ascending row. `keys` are sorted
@@ -286,8 +296,8 @@ impl Content {
             self.metadata.parquet_schema(),
             columns.iter().map(|column| column.index),
         );
-        for batch in self.reader(mask, Some(selection))? {
-            let batch = batch.map_err(|error| self.corrupt(error))?;
+        let mut reader = self.reader(mask, Some(selection))?;
+        while let Some(batch) = self.next_batch(&mut reader)? {
             each(self.arrange(columns, &batch)?)?;
         }
         Ok(())
@@ -353,10 +363,11 @@ impl Content {
             live.iter().map(|range| range.start as usize..range.end as usize),
             self.rows as usize,
         );
-        let reader = self.reader(ProjectionMask::all(), Some(selection))?;
+        let mut reader = self.reader(ProjectionMask::all(), Some(selection))?;
         let mut positions = live.into_iter().flatten();
-        Ok(reader.map(move |batch| {
-            let batch = batch.map_err(|error| self.corrupt(error))?;
+        let batches = std::iter::from_fn(move || self.next_batch(&mut reader).transpose());
+        Ok(batches.map(move |batch| {
+            let batch = batch?;
             let rows: Vec<u32> = positions.by_ref().take(batch.num_rows()).collect();
             self.scanned(&batch, rows)
         }))
@@ -379,6 +390,12 @@ impl Content {
             value: self.arrange(&value, batch)?,
         })
     }
+}
+
+/// Crate `parquet` panics on some damaged files; a host may not.
+fn without_panic<T>(work: impl FnOnce() -> T) -> std::result::Result<T, String> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
+        .map_err(|_| "its pages do not fit together".to_owned())
 }
 
 /// A batch of a scan.

@@ -94,8 +94,6 @@ fn run(steps: Vec<Step>, parallelism: u32, options: &StoreOptions) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
-
     #[test]
     fn answers_like_a_map(steps in proptest::collection::vec(step(), 1..60), parallelism in 1..4_u32) {
         run(steps, parallelism, &eager());

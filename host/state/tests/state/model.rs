@@ -94,6 +94,9 @@ fn run(steps: Vec<Step>, parallelism: u32, options: &StoreOptions) {
 }
 
 proptest! {
+    // A case opens tables and starts threads: a quarter of the usual number.
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, ..ProptestConfig::default() })]
+
     #[test]
     fn answers_like_a_map(steps in proptest::collection::vec(step(), 1..60), parallelism in 1..4_u32) {
         run(steps, parallelism, &eager());

@@ -20,12 +20,12 @@ pub(crate) struct Args {
 const PIPELINE: &str = "last-bid.toml";
 
 /// Prints five rows of the table; what a user of pypaimon would type.
-const PYPAIMON: &str = "\
+const PYPAIMON: &str = r#"
 from pypaimon import CatalogFactory
-table = CatalogFactory.create({'warehouse': 'state/warehouse'}).get_table('default.q18__last-bid__last')
-rows = table.new_read_builder().with_limit(5)
+catalog = CatalogFactory.create({"warehouse": "state/warehouse"})
+rows = catalog.get_table("default.q18__last-bid__last").new_read_builder().with_limit(5)
 print(rows.new_read().to_pandas(rows.new_scan().plan().splits()).head(5))
-";
+"#;
 
 /// Runs `cargo xtask demo`.
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<ExitCode> {

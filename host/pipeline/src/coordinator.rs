@@ -177,6 +177,10 @@ impl Coordinator {
     pub(crate) fn run(mut self) -> (Outcome, Result<()>) {
         let result = self.coordinate();
         let completed = matches!(result, Ok(true));
+        if !completed {
+            // A subtask may wait for a flush that will never come.
+            self.tables.iter().for_each(|table| table.table.abort());
+        }
         self.summary.failed = u64::from(self.in_flight.is_some());
         let durations = self.durations_ms.make_contiguous();
         durations.sort_unstable();

@@ -103,6 +103,7 @@ impl From<howdah_state::Error> for Error {
             State::Corrupt => ErrorKind::Corrupt,
             State::Incompatible => ErrorKind::Incompatible,
             State::Storage => ErrorKind::Storage,
+            State::NotFound => ErrorKind::Corrupt,
             State::InvalidArgument | State::Closed => ErrorKind::Internal,
         };
         Self { kind, message: source.to_string(), source: Some(Box::new(source)) }

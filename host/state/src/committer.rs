@@ -5,10 +5,10 @@
 
 use crate::data_file::{DataFile, FileId, no_statistics};
 use crate::deletion_vector;
-use crate::file_system::FileSystem;
+use crate::file_system::{FileSystem, TEMPORARY_SUFFIX};
 use crate::metadata::{
     SnapshotContent, SnapshotReader, TableDirectory, block_on, open_pin, read_snapshot,
-    snapshot_ids, tagged_checkpoints, write_error,
+    snapshot_ids, tagged_checkpoints, tagged_snapshots, write_error,
 };
 use crate::pin::{Pin, PinnedFile};
 use crate::retention::Retention;
@@ -72,10 +72,14 @@ impl Committer {
         table: TableDirectory,
         schema: TableSchema,
     ) -> Result<Self> {
-        for directory in [table.manifests(), table.snapshots(), table.index(), table.tags()] {
+        let parallelism = schema.key_groups.parallelism();
+        let mut directories =
+            vec![table.manifests(), table.snapshots(), table.index(), table.tags()];
+        directories.extend((0..parallelism).map(|bucket| table.bucket(bucket)));
+        for directory in directories {
             files.create_directory(&directory)?;
         }
-        let buckets = vec![Vec::new(); schema.key_groups.parallelism() as usize];
+        let buckets = vec![Vec::new(); parallelism as usize];
         let mut committer = Self {
             files,
             table,
@@ -106,27 +110,36 @@ impl Committer {
         schema: TableSchema,
         snapshot: i64,
     ) -> Result<Self> {
-        let later = roll_back(&files, &table, snapshot)?;
-        let ids = snapshot_ids(&files, &table)?;
-        let mut reader = SnapshotReader::new(&files, &table);
-        let mut named: Vec<(i64, Vec<PathBuf>)> = Vec::new();
-        let mut latest = None;
-        for id in ids {
-            let read = read_snapshot(&files, &table, id)?;
-            let content = reader.read(&read)?;
-            named.push((id, files_of(&table, &read, &content)));
-            latest = Some((read, content));
+        // Nothing is removed before what is to be restored has been read.
+        if !table.snapshot(snapshot).exists() {
+            return Err(Error::not_found(format!(
+                "table {} has no snapshot {snapshot}; it was removed or never written",
+                table.name
+            )));
         }
-        let (latest, content) =
-            latest.filter(|(read, _)| read.id() == snapshot).ok_or_else(|| {
-                Error::corrupt(format!("table {} has no snapshot {snapshot}", table.name))
-            })?;
-        remove_orphans(&files, &table, &schema, &named)?;
-        let pin = open_pin(&files, &table, &schema, snapshot, &content)?;
+        let mut reader = SnapshotReader::new(&files, &table);
+        let latest = read_snapshot(&files, &table, snapshot)?;
+        let content = reader.read(&latest)?;
+        let pin = open_pin(&files, &table, &schema, snapshot, &content, None)?;
         let next_sequence_number =
             pin.files().map(|pinned| pinned.file.meta.max_sequence_number + 1).max().unwrap_or(0);
+
+        let later = roll_back(&files, &table, snapshot)?;
+        let mut named = Vec::new();
+        match earlier_files(&files, &table, &mut reader, snapshot) {
+            Ok(earlier) => {
+                named = earlier;
+                named.push((snapshot, files_of(&table, &latest, &content)));
+                remove_orphans(&files, &table, &schema, &mut reader, &named)?;
+            }
+            // What it names is not known, so nothing can be called unneeded.
+            Err(error) => {
+                tracing::warn!(table = table.name, %error, "an earlier snapshot is damaged");
+                named.push((snapshot, files_of(&table, &latest, &content)));
+            }
+        }
         let checkpoints = tagged_checkpoints(&files, &table)?;
-        let now_ms = crate::seam::wall_clock_ms();
+        let now_ms = crate::seam::steady_ms();
         tracing::info!(table = table.name, snapshot, rolled_back = later, "state table restored");
         let SnapshotContent { manifests, index_files, .. } = content;
         Ok(Self {
@@ -161,10 +174,20 @@ impl Committer {
         (newest > 1).then_some(newest - 1)
     }
 
+    /// The level of the output of a merge, so that levels do not run out: right below the next
+    /// older run.
+    pub(crate) fn merged_level(&self, bucket: u32, oldest_input: FileId) -> i32 {
+        let runs = self.pin.bucket(bucket);
+        let at = runs.iter().position(|run| run.file.id == oldest_input);
+        let older = at.and_then(|at| runs.get(at + 1));
+        older.map_or(TOP_LEVEL, |older| older.file.meta.level - 1)
+    }
+
     /// Commits one snapshot.
     ///
     /// # Errors
-    /// `Storage` when it cannot be written; the table stays at the snapshot before.
+    /// `Storage` when it cannot be written. The table stays at the snapshot before for this
+    /// writer; readers may see the new one if only the last sync failed.
     pub(crate) fn commit(&mut self, change: &Change) -> Result<i64> {
         let id = self.pin.snapshot + 1;
         let pin = self.next_pin(id, change)?;
@@ -198,7 +221,7 @@ impl Committer {
             id,
             after.difference(&before).cloned(),
             before.difference(&after).cloned(),
-            crate::seam::wall_clock_ms(),
+            crate::seam::steady_ms(),
         );
         Ok(id)
     }
@@ -423,27 +446,33 @@ impl Committer {
     /// Tags the latest snapshot as the one of a checkpoint.
     pub(crate) fn tag(&mut self, checkpoint: u64, snapshot: i64) -> Result<()> {
         let bytes = self.files.read(&self.table.snapshot(snapshot))?;
-        self.files.replace_unsynced(&self.table.tag(checkpoint), &bytes)?;
+        self.files.replace(&self.table.tag(checkpoint), &bytes)?;
         self.retention.tag(checkpoint, snapshot);
         Ok(())
     }
 
-    /// Makes the tags be exactly these checkpoints (a tag of a later one stays: that checkpoint
-    /// is under way).
+    /// Makes the tags of checkpoints be exactly these (a tag of a later one stays: that
+    /// checkpoint is under way).
     pub(crate) fn retain(&mut self, checkpoints: &[(u64, i64)]) -> Result<()> {
+        self.retention.decided();
         let newest = checkpoints.iter().map(|(checkpoint, _)| *checkpoint).max().unwrap_or(0);
         let tagged: Vec<u64> = self.retention.checkpoints().keys().copied().collect();
         for checkpoint in tagged {
             let kept = checkpoints.iter().any(|(retained, _)| *retained == checkpoint);
             if !kept && checkpoint <= newest {
                 self.files.remove(&self.table.tag(checkpoint))?;
-                self.retention.untag(checkpoint);
+                self.retention.untag(checkpoint, crate::seam::steady_ms());
             }
         }
         for &(checkpoint, snapshot) in checkpoints {
-            let tagged = self.retention.checkpoints().get(&checkpoint) == Some(&snapshot);
-            if !tagged && self.retention.has(snapshot) {
+            if self.retention.checkpoints().get(&checkpoint) == Some(&snapshot) {
+                continue;
+            }
+            if self.retention.has(snapshot) {
                 self.tag(checkpoint, snapshot)?;
+            } else {
+                let table = &self.table.name;
+                tracing::warn!(table, checkpoint, snapshot, "the snapshot to keep is gone");
             }
         }
         Ok(())
@@ -499,35 +528,52 @@ fn files_of(
 
 /// Removes the snapshots after `snapshot`, newest first, and their tags; returns how many.
 fn roll_back(files: &FileSystem, table: &TableDirectory, snapshot: i64) -> Result<usize> {
-    if !table.snapshot(snapshot).exists() {
-        return Err(Error::corrupt(format!(
-            "table {} has no snapshot {snapshot}; it was removed or never written",
-            table.name
-        )));
-    }
+    write_latest_hint(files, table, snapshot);
     for (checkpoint, tagged) in tagged_checkpoints(files, table)? {
         if tagged > snapshot {
             files.remove(&table.tag(checkpoint))?;
         }
     }
+    // A tag of a removed snapshot must not come back: its number is given out again.
+    files.sync_directory(&table.tags())?;
     let later: Vec<i64> =
         snapshot_ids(files, table)?.into_iter().filter(|&id| id > snapshot).collect();
     for &id in later.iter().rev() {
         files.remove(&table.snapshot(id))?;
     }
-    write_latest_hint(files, table, snapshot);
     files.sync_directory(&table.snapshots())?;
     Ok(later.len())
 }
 
-/// Removes files that no snapshot names: what a crash or a roll-back left behind.
+/// The files of the snapshots before `snapshot`, ascending.
+fn earlier_files(
+    files: &FileSystem,
+    table: &TableDirectory,
+    reader: &mut SnapshotReader<'_>,
+    snapshot: i64,
+) -> Result<Vec<(i64, Vec<PathBuf>)>> {
+    let earlier = snapshot_ids(files, table)?.into_iter().filter(|&id| id < snapshot);
+    earlier
+        .map(|id| {
+            let read = read_snapshot(files, table, id)?;
+            Ok((id, files_of(table, &read, &reader.read(&read)?)))
+        })
+        .collect()
+}
+
+/// Removes files that no snapshot and no tag names: what a crash or a roll-back left behind.
 fn remove_orphans(
     files: &FileSystem,
     table: &TableDirectory,
     schema: &TableSchema,
+    reader: &mut SnapshotReader<'_>,
     named: &[(i64, Vec<PathBuf>)],
 ) -> Result<()> {
-    let used: HashSet<&PathBuf> = named.iter().flat_map(|(_, paths)| paths).collect();
+    let mut used: HashSet<PathBuf> = named.iter().flat_map(|(_, paths)| paths).cloned().collect();
+    // Another engine may have removed a snapshot and kept its files for the tag.
+    for tag in tagged_snapshots(files, table)? {
+        used.extend(files_of(table, &tag, &reader.read(&tag)?));
+    }
     if used.is_empty() {
         return Err(Error::corrupt(format!(
             "table {}: no snapshot names a file; refusing to clean up",
@@ -546,7 +592,7 @@ fn remove_orphans(
     }
     for directory in [table.snapshots(), table.tags()] {
         for name in files.list(&directory)? {
-            if name.contains(".tmp-") {
+            if name.ends_with(TEMPORARY_SUFFIX) {
                 files.remove(&directory.join(name))?;
             }
         }

@@ -12,6 +12,8 @@ pub enum ErrorKind {
     InvalidArgument,
     /// Another process has the directory: wait for it, or stop it.
     Locked,
+    /// There is no such table, snapshot or checkpoint: name another.
+    NotFound,
     /// Files on disk are damaged or not as this version writes them: restore from an
     /// earlier checkpoint.
     Corrupt,
@@ -45,6 +47,10 @@ impl Error {
 
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidArgument, message)
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::NotFound, message)
     }
 
     pub(crate) fn corrupt(message: impl Into<String>) -> Self {

@@ -18,6 +18,9 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Ends the names of files that are not whole yet.
+pub(crate) const TEMPORARY_SUFFIX: &str = ".tmp";
+
 /// How the files of a store are written. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct FileSystem {
@@ -71,9 +74,10 @@ impl FileSystem {
     }
 
     fn write_and_rename(&self, path: &Path, bytes: &[u8], sync: bool) -> Result<()> {
-        let mut name = path.file_name().unwrap_or_default().to_os_string();
-        name.push(format!(".tmp-{}", crate::seam::unique_name()));
-        let temporary = path.with_file_name(name);
+        // Readers list `snapshot-*` and `tag-*`: the temporary name is neither.
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let unique = crate::seam::unique_name();
+        let temporary = path.with_file_name(format!(".{name}.{unique}{TEMPORARY_SUFFIX}"));
         Self { sync, file_io: self.file_io.clone() }.write(&temporary, bytes)?;
         std::fs::rename(&temporary, path).map_err(|error| Error::io("replace", path, error))
     }

@@ -145,6 +145,7 @@ impl KeyEncoder {
                     array.len()
                 )));
             }
+            crate::value_column::check_precision(column, array)?;
             if array.null_count() > 0 {
                 let row = (0..rows).find(|&row| array.is_null(row)).unwrap_or(0);
                 return Err(Error::invalid(format!(

@@ -1,9 +1,10 @@
 //! Merges sorted runs in the background, so that a probe has few files to look into.
 //!
-//! A merge reads immutable files only and never blocks a flush. Rows that died while it ran
-//! are carried over to its output by position when it is published.
+//! A merge reads immutable files only; a flush waits for one only when no level is left for
+//! another run. Rows that died while it ran are carried over to its output by position when it
+//! is published.
 
-use crate::committer::Change;
+use crate::committer::{Change, Committer};
 use crate::data_file::{DataFile, DataFileWriter, FileId, ScannedRows, Source};
 use crate::file_system::FileSystem;
 use crate::key::EncodedKeys;
@@ -33,13 +34,26 @@ const GONE: u32 = u32::MAX;
 pub(crate) struct MergeTask {
     pub(crate) bucket: u32,
     pub(crate) inputs: Vec<PinnedFile>,
+    /// Level of the output.
+    pub(crate) level: i32,
 }
 
 impl MergeTask {
     /// The merge that a bucket needs, if it does: of all runs when more than half of the rows are
-    /// dead, otherwise of the newest ones once there are `trigger_runs`.
-    pub(crate) fn choose(pin: &Pin, bucket: u32, trigger_runs: usize) -> Option<Self> {
-        let runs = pin.bucket(bucket);
+    /// dead or no level is left for another run, otherwise of the newest ones once there are
+    /// `trigger_runs`.
+    pub(crate) fn choose(committer: &Committer, bucket: u32, trigger_runs: usize) -> Option<Self> {
+        let runs = committer.pin().bucket(bucket);
+        let inputs = if committer.next_level(bucket).is_none() {
+            runs.to_vec()
+        } else {
+            Self::choose_inputs(runs, trigger_runs)?
+        };
+        let level = committer.merged_level(bucket, inputs.last()?.file.id);
+        Some(Self { bucket, inputs, level })
+    }
+
+    fn choose_inputs(runs: &[PinnedFile], trigger_runs: usize) -> Option<Vec<PinnedFile>> {
         if runs.len() < 2 {
             return None;
         }
@@ -64,7 +78,7 @@ impl MergeTask {
         } else {
             return None;
         };
-        (inputs.len() >= 2).then_some(Self { bucket, inputs })
+        (inputs.len() >= 2).then_some(inputs)
     }
 
     /// Reads the inputs and writes their live rows as one sorted run.
@@ -78,12 +92,12 @@ impl MergeTask {
         schema: &TableSchema,
         cancelled: &AtomicBool,
     ) -> Result<Merged> {
+        check(cancelled)?;
         let mut new_rows: HashMap<FileId, Vec<u32>> = self
             .inputs
             .iter()
             .map(|input| (input.file.id, vec![GONE; input.file.rows() as usize]))
             .collect();
-        let level = self.inputs.iter().map(|input| input.file.meta.level).max().unwrap_or(1);
         let live: u64 = self.inputs.iter().map(PinnedFile::live_rows).sum();
         if live == 0 {
             return Ok(Merged { task: self.clone(), output: None, new_rows });
@@ -110,19 +124,18 @@ impl MergeTask {
             run.at += 1;
             if run.at == run.batch_rows() && batch.is_full_or(run.batches.len()) {
                 batch.write(&mut runs, &mut writer)?;
-                if cancelled.load(Ordering::Relaxed) {
-                    return Err(Error::new(ErrorKind::Closed, "the merge was cancelled"));
-                }
+                check(cancelled)?;
             }
             let run = runs.get_mut(index).ok_or_else(lost_run)?;
             run.refill(schema)?;
             order.extend(run.head(schema).map(|head| Reverse((head, index))));
             if batch.rows.len() >= BATCH_ROWS {
                 batch.write(&mut runs, &mut writer)?;
+                check(cancelled)?;
             }
         }
         batch.write(&mut runs, &mut writer)?;
-        let output = writer.finish(self.bucket, level, Source::Compact)?;
+        let output = writer.finish(self.bucket, self.level, Source::Compact)?;
         if u64::from(output.rows()) != live {
             return Err(Error::corrupt(format!(
                 "table {}: a merge of {live} live rows came to {}",
@@ -132,6 +145,13 @@ impl MergeTask {
         }
         Ok(Merged { task: self.clone(), output: Some(output), new_rows })
     }
+}
+
+fn check(cancelled: &AtomicBool) -> Result<()> {
+    if cancelled.load(Ordering::Relaxed) {
+        return Err(Error::new(ErrorKind::Closed, "the merge was cancelled"));
+    }
+    Ok(())
 }
 
 fn lost_run() -> Error {

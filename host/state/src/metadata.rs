@@ -74,8 +74,26 @@ pub(crate) fn tagged_checkpoints(
 ) -> Result<BTreeMap<u64, i64>> {
     let mut tagged = BTreeMap::new();
     for checkpoint in numbers::<u64>(&files.list(&table.tags())?, TAG_PREFIX) {
-        let tag = read_snapshot_file(files, &table.tag(checkpoint))?;
-        tagged.insert(checkpoint, tag.id());
+        match read_snapshot_file(files, &table.tag(checkpoint)) {
+            Ok(tag) => drop(tagged.insert(checkpoint, tag.id())),
+            // The checkpoint document has the number of the snapshot too.
+            Err(error) => tracing::warn!(table = table.name, %error, "a tag cannot be read"),
+        }
+    }
+    Ok(tagged)
+}
+
+/// The snapshots that tags hold, ours and anybody's.
+pub(crate) fn tagged_snapshots(
+    files: &FileSystem,
+    table: &TableDirectory,
+) -> Result<Vec<Snapshot>> {
+    let mut tagged = Vec::new();
+    for name in files.list(&table.tags())?.iter().filter(|name| name.starts_with("tag-")) {
+        match read_snapshot_file(files, &table.tags().join(name)) {
+            Ok(tag) => tagged.push(tag),
+            Err(error) => tracing::warn!(table = table.name, %error, "a tag cannot be read"),
+        }
     }
     Ok(tagged)
 }
@@ -93,6 +111,9 @@ pub(crate) fn read_snapshot(
 }
 
 pub(crate) fn read_snapshot_file(files: &FileSystem, path: &Path) -> Result<Snapshot> {
+    if !path.exists() {
+        return Err(Error::not_found(format!("there is no {}", path.display())));
+    }
     serde_json::from_slice(&files.read(path)?).map_err(|error| {
         Error::corrupt(format!("snapshot file {} is damaged: {error}", path.display()))
     })
@@ -204,35 +225,28 @@ fn bucket_of(entry: &ManifestEntry) -> Option<u32> {
     u32::try_from(value.get("_BUCKET")?.as_i64()?).ok()
 }
 
-/// Opens the data files of a snapshot.
+/// Opens the data files of a snapshot, or only those of one bucket.
 pub(crate) fn open_pin(
     files: &FileSystem,
     table: &TableDirectory,
     schema: &TableSchema,
     snapshot: i64,
     content: &SnapshotContent,
+    only: Option<u32>,
 ) -> Result<Pin> {
+    let wanted = |bucket: &u32| only.is_none_or(|only| only == *bucket);
     let mut dead: HashMap<String, RoaringBitmap> = HashMap::new();
-    for (_, index_file) in &content.index_files {
+    for (_, index_file) in content.index_files.iter().filter(|(bucket, _)| wanted(bucket)) {
         dead.extend(deletion_vector::read(files, &table.index(), index_file)?);
     }
     let mut buckets = vec![Vec::new(); schema.key_groups.parallelism() as usize];
-    for (bucket, meta) in &content.data_files {
+    for (bucket, meta) in content.data_files.iter().filter(|(bucket, _)| wanted(bucket)) {
+        check_raw(table, meta)?;
         let path = table.bucket(*bucket).join(&meta.file_name);
         let opened = Content::open(&path, schema, meta.row_count)?;
         let of_bucket = buckets.get_mut(*bucket as usize).ok_or_else(|| {
             Error::corrupt(format!("table {}: there should be no bucket {bucket}", table.name))
         })?;
-        if meta.level == 0 {
-            return Err(Error::new(
-                ErrorKind::Incompatible,
-                format!(
-                    "table {}: {} was written by another engine and is not compacted yet; compact \
-                     the table first",
-                    table.name, meta.file_name
-                ),
-            ));
-        }
         of_bucket.push(PinnedFile {
             file: DataFile::new(*bucket, meta.clone(), opened),
             dead: Arc::new(dead.remove(&meta.file_name).unwrap_or_default()),
@@ -244,6 +258,21 @@ pub(crate) fn open_pin(
     let pin = Pin { snapshot, buckets };
     pin.check(&table.name)?;
     Ok(pin)
+}
+
+/// Only files whose rows are all upserts, outside level 0, can be read as they are.
+fn check_raw(table: &TableDirectory, meta: &DataFileMeta) -> Result<()> {
+    if meta.level > 0 && meta.delete_row_count == Some(0) {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Incompatible,
+        format!(
+            "table {}: {} was written by another engine and is not fully compacted; compact the \
+             table first",
+            table.name, meta.file_name
+        ),
+    ))
 }
 
 /// Runs one of crate `paimon`'s futures: over our operator they never wait.

@@ -5,7 +5,7 @@ use crate::key::EncodedKeys;
 use crate::schema::TableSchema;
 use crate::value_column::ValueColumn;
 use crate::write_buffer::Location;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 use roaring::RoaringBitmap;
 use std::sync::Arc;
 
@@ -121,17 +121,22 @@ impl Pin {
     /// The invariants of a snapshot that are cheap to see.
     ///
     /// # Errors
-    /// `Corrupt` when files share a level, or a dead row lies past the end of its file.
+    /// `Incompatible` when files share a level; `Corrupt` when a dead row lies past the end of
+    /// its file.
     pub(crate) fn check(&self, table: &str) -> Result<()> {
         for files in &self.buckets {
             for pair in files.windows(2) {
                 if let [newer, older] = pair
                     && newer.file.meta.level >= older.file.meta.level
                 {
-                    return Err(Error::corrupt(format!(
-                        "table {table}, snapshot {}: {} and {} are sorted runs of the same level",
-                        self.snapshot, newer.file.meta.file_name, older.file.meta.file_name
-                    )));
+                    return Err(Error::new(
+                        ErrorKind::Incompatible,
+                        format!(
+                            "table {table}, snapshot {}: {} and {} are of the same level, as only \
+                             another engine writes them",
+                            self.snapshot, newer.file.meta.file_name, older.file.meta.file_name
+                        ),
+                    ));
                 }
             }
         }

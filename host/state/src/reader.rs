@@ -8,7 +8,7 @@ use crate::metadata::{
 };
 use crate::pin::{FileHits, Pin, Want};
 use crate::schema::TableSchema;
-use crate::store::{read_schema, table_directory};
+use crate::store::{check_name, read_schema, table_directory};
 use crate::{Column, Error, Result};
 use arrow_array::{ArrayRef, Int32Array, RecordBatch};
 use arrow_schema::SchemaRef;
@@ -58,13 +58,19 @@ pub fn list_tables(warehouse: &Path, tenant: &str) -> Result<Vec<TableInfo>> {
         std::path::absolute(warehouse).map_err(|error| Error::io("resolve", warehouse, error))?;
     let database = warehouse.join(format!("{tenant}.db"));
     let names = files.list(&database)?;
-    names.iter().map(|name| describe(&files, table_directory(&warehouse, tenant, name))).collect()
+    names
+        .iter()
+        .map(|name| table_directory(&warehouse, tenant, name))
+        // One that is being made has no snapshot yet; a stray file is no table.
+        .filter(|table| table.snapshots().is_dir())
+        .map(|table| describe(&files, table))
+        .collect()
 }
 
 fn describe(files: &FileSystem, table: TableDirectory) -> Result<TableInfo> {
     let reader = StateReader::of(files.clone(), table)?;
     let pin = match snapshot_ids(files, &reader.table)?.last() {
-        Some(_) => Some(reader.pin(&At::Latest)?),
+        Some(_) => Some(reader.pin(&At::Latest, None)?),
         None => None,
     };
     let mut info = TableInfo {
@@ -97,8 +103,13 @@ impl StateReader {
     /// Opens a table for reading; `table` is its full name, `<pipeline>__<operator>__<state>`.
     ///
     /// # Errors
-    /// `Corrupt` when there is no such table; `Incompatible` when it is no state table.
+    /// `NotFound` when there is no such table; `Incompatible` when it is no state table;
+    /// `InvalidArgument` for a name that no table can have.
     pub fn open(warehouse: &Path, tenant: &str, table: &str) -> Result<Self> {
+        check_name("tenant", tenant)?;
+        for part in table.split("__") {
+            check_name("part of a table's name", part)?;
+        }
         let warehouse = std::path::absolute(warehouse)
             .map_err(|error| Error::io("resolve", warehouse, error))?;
         Self::of(FileSystem::new(false)?, table_directory(&warehouse, tenant, table))
@@ -127,9 +138,9 @@ impl StateReader {
     /// Rows of the table, at most `limit`, by bucket, file and key.
     ///
     /// # Errors
-    /// `Corrupt` when there is no such snapshot or its files are damaged.
+    /// `NotFound` when there is no such snapshot or checkpoint; `Corrupt` when files are damaged.
     pub fn scan(&self, at: &At, limit: Option<usize>) -> Result<Vec<RecordBatch>> {
-        let pin = self.pin(at)?;
+        let pin = self.pin(at, None)?;
         let mut left = limit.unwrap_or(usize::MAX);
         let mut batches = Vec::new();
         for pinned in pin.files() {
@@ -155,7 +166,7 @@ impl StateReader {
         let keys = self.schema.encoder.parse(key)?;
         let hash = keys.encoded().hashes().first().copied().unwrap_or(0);
         let bucket = self.schema.key_groups.subtask_of(hash);
-        let pin = self.pin(at)?;
+        let pin = self.pin(at, Some(bucket))?;
         let hits = pin.probe(&self.schema, bucket, keys.encoded(), &[0], Want::Values)?;
         let group = i32::try_from(self.schema.key_groups.group_of(hash)).unwrap_or(i32::MAX);
         hits.into_iter()
@@ -182,35 +193,38 @@ impl StateReader {
             .map_err(|error| Error::corrupt(format!("table {}: {error}", self.table.name)))
     }
 
-    fn pin(&self, at: &At) -> Result<Pin> {
+    /// A version, open; or only one bucket of it.
+    fn pin(&self, at: &At, bucket: Option<u32>) -> Result<Pin> {
         match at {
-            At::Snapshot(id) => self.open_snapshot(&read_snapshot(&self.files, &self.table, *id)?),
+            At::Snapshot(id) => {
+                self.open_snapshot(&read_snapshot(&self.files, &self.table, *id)?, bucket)
+            }
             At::Checkpoint(checkpoint) => {
                 let path = self.table.tag(*checkpoint);
                 if !path.exists() {
                     let known = tagged_checkpoints(&self.files, &self.table)?;
                     let known: Vec<String> = known.keys().map(u64::to_string).collect();
-                    return Err(Error::invalid(format!(
+                    return Err(Error::not_found(format!(
                         "table {} has no checkpoint {checkpoint}; there are: {}",
                         self.table.name,
                         if known.is_empty() { "none".to_owned() } else { known.join(", ") }
                     )));
                 }
-                self.open_snapshot(&read_snapshot_file(&self.files, &path)?)
+                self.open_snapshot(&read_snapshot_file(&self.files, &path)?, bucket)
             }
-            At::Latest => self.latest(),
+            At::Latest => self.latest(bucket),
         }
     }
 
     /// The newest snapshot; when it is removed while it is read, the then newest one.
-    fn latest(&self) -> Result<Pin> {
+    fn latest(&self, bucket: Option<u32>) -> Result<Pin> {
         let mut attempt = 1;
         loop {
             let id = snapshot_ids(&self.files, &self.table)?.pop().ok_or_else(|| {
-                Error::invalid(format!("table {} has no snapshot yet", self.table.name))
+                Error::not_found(format!("table {} has no snapshot yet", self.table.name))
             })?;
             let opened = read_snapshot(&self.files, &self.table, id)
-                .and_then(|snapshot| self.open_snapshot(&snapshot));
+                .and_then(|snapshot| self.open_snapshot(&snapshot, bucket));
             match opened {
                 Err(_) if attempt < ATTEMPTS && !self.table.snapshot(id).exists() => attempt += 1,
                 other => return other,
@@ -218,8 +232,8 @@ impl StateReader {
         }
     }
 
-    fn open_snapshot(&self, snapshot: &paimon::spec::Snapshot) -> Result<Pin> {
+    fn open_snapshot(&self, snapshot: &paimon::spec::Snapshot, bucket: Option<u32>) -> Result<Pin> {
         let content = SnapshotReader::new(&self.files, &self.table).read(snapshot)?;
-        open_pin(&self.files, &self.table, &self.schema, snapshot.id(), &content)
+        open_pin(&self.files, &self.table, &self.schema, snapshot.id(), &content, bucket)
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct Retention {
     dropped: Vec<DroppedFile>,
     /// Tagged checkpoints and their snapshots.
     checkpoints: BTreeMap<u64, i64>,
+    /// The snapshot that the table was restored to, until it is said which ones are kept.
+    restored: Option<i64>,
 }
 
 /// A file that the latest snapshot does not name.
@@ -34,16 +36,15 @@ struct DroppedFile {
 
 impl Retention {
     /// Bookkeeping of a table as it is on disk: all its snapshots, ascending, each with the
-    /// files that it names.
+    /// files that it names. The last one is held until [`Retention::decided`].
     pub(crate) fn load(
         snapshots: Vec<(i64, Vec<PathBuf>)>,
         checkpoints: BTreeMap<u64, i64>,
         now_ms: u64,
     ) -> Self {
         let mut retention = Self { checkpoints, ..Self::default() };
-        let Some((latest, _)) = snapshots.last().map(|(id, files)| (*id, files)) else {
-            return retention;
-        };
+        let Some(latest) = snapshots.last().map(|(id, _)| *id) else { return retention };
+        retention.restored = Some(latest);
         let mut spans: HashMap<PathBuf, (i64, i64)> = HashMap::new();
         for (id, files) in snapshots {
             let superseded = (id != latest).then_some(now_ms);
@@ -93,8 +94,17 @@ impl Retention {
         self.checkpoints.insert(checkpoint, snapshot);
     }
 
-    pub(crate) fn untag(&mut self, checkpoint: u64) {
-        self.checkpoints.remove(&checkpoint);
+    /// A checkpoint is no longer kept; readers of it get the grace period from now on.
+    pub(crate) fn untag(&mut self, checkpoint: u64, now_ms: u64) {
+        let snapshot = self.checkpoints.remove(&checkpoint);
+        if let Some(Some(superseded)) = snapshot.and_then(|id| self.snapshots.get_mut(&id)) {
+            *superseded = now_ms;
+        }
+    }
+
+    /// It has been said which checkpoints are kept.
+    pub(crate) fn decided(&mut self) {
+        self.restored = None;
     }
 
     /// Whether the snapshot is still on disk.
@@ -102,8 +112,8 @@ impl Retention {
         self.snapshots.contains_key(&snapshot)
     }
 
-    /// Removes snapshots that were superseded at least `retained_ms` ago and that no checkpoint
-    /// holds, then the files that no other snapshot names.
+    /// Removes snapshots that were superseded at least `retained_ms` ago and that no tag holds
+    /// (ours or anybody's), then the files that no other snapshot names.
     ///
     /// # Errors
     /// `Storage` when a file cannot be removed; what is left is tried again next time.
@@ -114,18 +124,22 @@ impl Retention {
         now_ms: u64,
         retained_ms: u64,
     ) -> Result<usize> {
-        let expired: Vec<i64> = self
+        let mut expired: Vec<i64> = self
             .snapshots
             .iter()
             .filter(|(id, superseded)| {
                 superseded.is_some_and(|at| at.saturating_add(retained_ms) <= now_ms)
                     && !self.checkpoints.values().any(|held| held == *id)
+                    && self.restored != Some(**id)
             })
             .map(|(id, _)| *id)
             .collect();
         if expired.is_empty() {
             return Ok(0);
         }
+        // Others may have tagged a snapshot meanwhile.
+        let tagged = crate::metadata::tagged_snapshots(files, table)?;
+        expired.retain(|id| !tagged.iter().any(|tag| tag.id() == *id));
         // An empty set of what is needed is a fault, never a licence to remove everything.
         if self.live.is_empty() || expired.len() >= self.snapshots.len() {
             return Err(Error::corrupt(format!(
@@ -137,6 +151,8 @@ impl Retention {
             files.remove(&table.snapshot(*id))?;
             self.snapshots.remove(id);
         }
+        // No crash may bring a snapshot back whose files are gone.
+        files.sync_directory(&table.snapshots())?;
         let needed = |file: &DroppedFile| {
             self.snapshots.range(file.added_in..file.dropped_in).next().is_some()
         };

@@ -21,12 +21,11 @@ pub(crate) const LEADING_COLUMNS: usize = 3;
 pub(crate) const KEY_GROUP_COLUMN: &str = "kg";
 
 /// Table options that fix what is on disk; an existing table must have them all.
-const OPTIONS: [(&str, &str); 6] = [
+const OPTIONS: [(&str, &str); 5] = [
     ("bucket-key", KEY_GROUP_COLUMN),
     ("merge-engine", "deduplicate"),
     ("deletion-vectors.enabled", "true"),
     ("file.format", "parquet"),
-    ("file.compression", "none"),
     // One level for each sorted run.
     ("num-levels", "64"),
 ];

@@ -8,6 +8,14 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
+/// Milliseconds on the steady clock since the process first asked, for grace periods: the
+/// wall clock may jump.
+pub(crate) fn steady_ms() -> u64 {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    let elapsed = START.get_or_init(now).elapsed();
+    u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Milliseconds since the Unix epoch, for what is written down.
 #[expect(clippy::disallowed_methods, reason = "the seam through which all others take it")]
 pub(crate) fn wall_clock_ms() -> u64 {

@@ -29,7 +29,7 @@ pub struct StoreOptions {
     /// How long a snapshot, and the files that only it names, outlive the moment that they were
     /// superseded, so that readers can finish.
     pub snapshot_retained_ms: u64,
-    /// Sorted runs of a bucket that start a merge; at least 2.
+    /// Sorted runs of a bucket that start a merge; 2 to 50.
     pub merge_trigger_runs: usize,
 }
 
@@ -91,7 +91,7 @@ pub enum StateEvent {
         checkpoint: u64,
         /// The snapshot that holds exactly what the barrier saw.
         snapshot: i64,
-        /// From the last subtask's freeze to the publication.
+        /// How long the background part worked on it.
         duration: Duration,
     },
     /// The table can't go on.
@@ -132,8 +132,11 @@ impl StateStore {
     /// directory; `Storage` when it cannot be created.
     pub fn open(warehouse: &Path, tenant: &str, options: StoreOptions) -> Result<Self> {
         check_name("tenant", tenant)?;
-        if options.merge_trigger_runs < 2 {
-            return Err(Error::invalid("merge_trigger_runs must be at least 2"));
+        if !(2..=50).contains(&options.merge_trigger_runs) {
+            return Err(Error::invalid("merge_trigger_runs must be from 2 to 50"));
+        }
+        if options.write_buffer_limit_bytes > 1 << 30 {
+            return Err(Error::invalid("write_buffer_limit_bytes must be at most 1 GiB"));
         }
         let files = FileSystem::new(options.sync)?;
         files.create_directory(warehouse)?;
@@ -163,8 +166,8 @@ impl StateStore {
     ///
     /// # Errors
     /// `Incompatible` when the table on disk has other columns, parallelism or key groups;
-    /// `Corrupt` when its files are damaged or the snapshot is gone; `Storage` when they cannot
-    /// be read or written.
+    /// `NotFound` when the snapshot is gone; `Corrupt` when files are damaged; `Storage` when they
+    /// cannot be read or written.
     pub fn value_state(
         &self,
         descriptor: &StateDescriptor,
@@ -233,8 +236,8 @@ impl StateStore {
         self.events.1.clone()
     }
 
-    /// Stops the background work and closes: what is frozen is flushed first, what is only in
-    /// write buffers is dropped.
+    /// Stops the background work and closes: checkpoints that all subtasks have reached are
+    /// published first, all else that is not yet is dropped.
     ///
     /// # Errors
     /// The first error that stopped a table and was not yet taken from [`StateStore::events`].
@@ -312,6 +315,12 @@ impl StateTable {
         self.commands.send(Command::Retain(checkpoints.to_vec())).map_err(|_| closed())
     }
 
+    /// Stops the table: whoever waits in one of its subtasks wakes up with an error, and so does
+    /// every later call. For a pipeline that fails elsewhere.
+    pub fn abort(&self) {
+        self.view.fail(&format!("state table {} was aborted", self.name));
+    }
+
     /// What it did so far and how large it is.
     pub fn metrics(&self) -> TableMetrics {
         let counters = &self.view.counters;
@@ -373,17 +382,18 @@ fn create(
     table: TableDirectory,
     descriptor: &StateDescriptor,
 ) -> Result<Committer> {
+    let groups = KeyGroups::new(descriptor.key_groups, descriptor.parallelism)?;
+    let schema = TableSchema::new(&descriptor.key, &descriptor.value, groups, 0)?;
+    let stored = paimon::spec::TableSchema::new(0, &paimon_schema(descriptor)?);
+    let bytes = serde_json::to_vec_pretty(&stored)
+        .map_err(|error| Error::invalid(format!("table {}: {error}", table.name)))?;
+    // Nothing goes before it is sure that something can take its place.
     match std::fs::remove_dir_all(&table.root) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             return Err(Error::io("remove", &table.root, error));
         }
         _ => {}
     }
-    let groups = KeyGroups::new(descriptor.key_groups, descriptor.parallelism)?;
-    let schema = TableSchema::new(&descriptor.key, &descriptor.value, groups, 0)?;
-    let stored = paimon::spec::TableSchema::new(0, &paimon_schema(descriptor)?);
-    let bytes = serde_json::to_vec_pretty(&stored)
-        .map_err(|error| Error::invalid(format!("table {}: {error}", table.name)))?;
     files.create_directory(&table.schemas())?;
     files.replace(&table.schemas().join("schema-0"), &bytes)?;
     let committer = Committer::create(files.clone(), table, schema)?;
@@ -414,7 +424,7 @@ pub(crate) fn read_schema(files: &FileSystem, table: &TableDirectory) -> Result<
         .filter_map(|name| name.strip_prefix("schema-")?.parse::<u64>().ok())
         .max()
         .ok_or_else(|| {
-            Error::corrupt(format!(
+            Error::not_found(format!(
                 "{} is no Paimon table: it has no schema file",
                 table.root.display()
             ))
@@ -474,12 +484,15 @@ fn compare_columns(
     }
 }
 
-/// Names become directories: nothing but letters, digits, `_`, `-` and no more than 64 of them.
-fn check_name(what: &str, name: &str) -> Result<()> {
+/// Names become parts of a directory's name, joined by `__`: nothing but letters, digits, `-`
+/// and single `_` within, and no more than 64 of them.
+pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
+    let ambiguous = name.contains("__") || name.starts_with('_') || name.ends_with('_');
+    if name.is_empty() || name.len() > 64 || !name.chars().all(plain) || ambiguous {
         return Err(Error::invalid(format!(
-            "`{name}` cannot name a {what}: use 1 to 64 letters, digits, `_` and `-`"
+            "`{name}` cannot name a {what}: use 1 to 64 letters, digits, `-` and `_`, the last \
+             neither doubled nor at an end"
         )));
     }
     Ok(())

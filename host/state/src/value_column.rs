@@ -58,6 +58,7 @@ impl<'a> SourceColumn<'a> {
                 column.name
             )));
         }
+        check_precision(column, array)?;
         let values = match column.column_type {
             ColumnType::Boolean => SourceValues::Boolean(array.as_boolean()),
             ColumnType::Utf8 => {
@@ -75,6 +76,15 @@ impl<'a> SourceColumn<'a> {
         };
         Ok(Self { nulls: array.nulls(), values })
     }
+}
+
+/// Files store a decimal in as few bytes as its precision needs: a larger one would be cut.
+pub(crate) fn check_precision(column: &Column, array: &ArrayRef) -> Result<()> {
+    let ColumnType::Decimal128 { precision, .. } = column.column_type else { return Ok(()) };
+    array
+        .as_primitive::<arrow_array::types::Decimal128Type>()
+        .validate_decimal_precision(precision)
+        .map_err(|error| Error::invalid(format!("column `{}`: {error}", column.name)))
 }
 
 /// The packed little-endian bytes of a fixed-width array.
@@ -152,11 +162,22 @@ impl ValueColumn {
     }
 
     /// Adds row `from` of another column of the same type.
-    pub(crate) fn push_from(&mut self, other: &Self, from: usize) {
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the column would pass 2 GiB.
+    pub(crate) fn push_from(&mut self, other: &Self, from: usize) -> Result<()> {
+        let value = other.bytes(from);
+        if !self.has_room_for(value.len()) {
+            return Err(Error::invalid(format!(
+                "column `{}` would take more than 2 GiB of memory; use smaller batches",
+                self.column.name
+            )));
+        }
         self.push_empty();
         let row = self.validity.len() - 1;
         self.validity[row] = other.validity[from];
-        self.store(row, other.bytes(from));
+        self.store(row, value);
+        Ok(())
     }
 
     /// The bytes of a row's value; for a row without one they mean nothing.

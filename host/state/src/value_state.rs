@@ -149,6 +149,14 @@ impl ValueState {
     }
 
     fn check_keys(&self, keys: &KeyBatch) -> Result<()> {
+        let wanted = self.schema.key().iter().map(|column| column.column_type.to_arrow());
+        let given = keys.columns().iter().map(|column| column.data_type().clone());
+        if !given.eq(wanted) {
+            return Err(Error::invalid(format!(
+                "the keys of the batch are of other types than those of state {}",
+                self.table
+            )));
+        }
         let groups = &self.schema.key_groups;
         let hashes = keys.encoded().hashes();
         match hashes.iter().position(|&hash| groups.subtask_of(hash) != self.subtask) {

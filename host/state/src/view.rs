@@ -136,9 +136,11 @@ impl SharedView {
                 .unwrap_or_else(PoisonError::into_inner);
         }
         state.check()?;
-        let layer = Layer { buffer, published: None };
-        if let Some(layers) = state.layers_mut(subtask) {
-            layers.insert(0, layer);
+        // A buffer without rows has nothing to say, and would only push others out of the cache.
+        if buffer.rows() > 0
+            && let Some(layers) = state.layers_mut(subtask)
+        {
+            layers.insert(0, Layer { buffer, published: None });
         }
         Ok(())
     }

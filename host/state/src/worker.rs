@@ -8,15 +8,18 @@ use crate::flush::{Frozen, flush};
 use crate::merge::{MergeTask, Merged};
 use crate::view::{Counters, SharedView};
 use crate::write_buffer::WriteBuffer;
-use crate::{Error, Result, StateEvent, StoreOptions};
+use crate::{Error, ErrorKind, Result, StateEvent, StoreOptions};
 use crossbeam_channel::{Receiver, Sender};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How often what has expired is looked for when nothing else happens.
 const IDLE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a bucket is left alone after a merge that could not be written.
+const MERGE_RETRY: Duration = Duration::from_secs(10);
 
 /// A job for the pool that the tables of a store share.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
@@ -61,10 +64,19 @@ pub(crate) struct Worker {
     epochs: Vec<u64>,
     /// How many barriers are published.
     published: u64,
-    /// For each bucket, whether a merge is under way.
-    merging: Vec<bool>,
+    /// For each bucket, whether a merge is under way, or when the next may begin.
+    merging: Vec<Merging>,
     /// Commands that came while a flush waited for a merge.
     put_off: VecDeque<Command>,
+}
+
+/// The merges of a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Merging {
+    Idle,
+    UnderWay,
+    /// The last one failed.
+    NotBefore(Instant),
 }
 
 /// What a worker shares with the rest of the store.
@@ -92,7 +104,7 @@ impl Worker {
             waiting: (0..subtasks).map(|_| VecDeque::new()).collect(),
             epochs: vec![0; subtasks],
             published: 0,
-            merging: vec![false; subtasks],
+            merging: vec![Merging::Idle; subtasks],
             put_off: VecDeque::new(),
         }
     }
@@ -106,6 +118,8 @@ impl Worker {
             // The receiver may be gone: then nobody wants to know.
             let _ = self.events.send(StateEvent::Failed { table, error });
         }
+        // Whoever still waits for a buffer to be flushed waits in vain.
+        self.view.fail(&format!("state table {} is closed", self.committer.table.name));
     }
 
     fn work(&mut self) -> Result<()> {
@@ -125,7 +139,7 @@ impl Worker {
                 Err(crossbeam_channel::RecvTimeoutError::Disconnected) => return Ok(()),
             }
             while self.flush_next()? {}
-            self.start_merges()?;
+            self.start_merges();
             self.expire();
         }
     }
@@ -222,24 +236,28 @@ impl Worker {
             buffers.iter().any(|(bucket, _)| worker.committer.next_level(*bucket).is_none())
         };
         while full(self) {
-            self.start_merges()?;
-            match self.commands.recv() {
+            if self.cancelled.load(Ordering::Relaxed) {
+                return Err(Error::new(ErrorKind::Closed, "the state store is closed"));
+            }
+            self.start_merges();
+            match self.commands.recv_timeout(IDLE_INTERVAL) {
                 Ok(Command::Merged { bucket, result }) => self.publish_merge(bucket, result)?,
                 Ok(other) => self.put_off.push_back(other),
-                Err(_) => break,
+                Err(_) => {}
             }
         }
         Ok(())
     }
 
-    fn start_merges(&mut self) -> Result<()> {
-        let pin = self.committer.pin().clone();
+    fn start_merges(&mut self) {
         for (bucket, merging) in (0_u32..).zip(self.merging.iter_mut()) {
-            if *merging {
-                continue;
+            match merging {
+                Merging::UnderWay => continue,
+                Merging::NotBefore(time) if crate::seam::now() < *time => continue,
+                Merging::NotBefore(_) | Merging::Idle => {}
             }
-            let Some(task) = MergeTask::choose(&pin, bucket, self.options.merge_trigger_runs)
-            else {
+            let trigger_runs = self.options.merge_trigger_runs;
+            let Some(task) = MergeTask::choose(&self.committer, bucket, trigger_runs) else {
                 continue;
             };
             let files = self.committer.files.clone();
@@ -253,20 +271,27 @@ impl Worker {
                     .unwrap_or_else(|_| Err(Error::corrupt("a merge panicked")));
                 let _ = report.send(Command::Merged { bucket, result });
             });
-            *merging = self.pool.send(job).is_ok();
+            if self.pool.send(job).is_ok() {
+                *merging = Merging::UnderWay;
+            }
         }
-        Ok(())
     }
 
     fn publish_merge(&mut self, bucket: u32, result: Result<Merged>) -> Result<()> {
-        if let Some(merging) = self.merging.get_mut(bucket as usize) {
-            *merging = false;
-        }
-        let merged = match result {
-            Ok(merged) => merged,
-            Err(error) if error.kind() == crate::ErrorKind::Closed => return Ok(()),
+        let (next, result) = match result {
+            Ok(merged) => (Merging::Idle, Some(merged)),
+            Err(error) if error.kind() == ErrorKind::Closed => (Merging::Idle, None),
+            // The table can do without for a while: a full disk stops flushes, not this.
+            Err(error) if error.kind() == ErrorKind::Storage => {
+                tracing::warn!(table = self.committer.table.name, %error, "a merge failed");
+                (Merging::NotBefore(crate::seam::now() + MERGE_RETRY), None)
+            }
             Err(error) => return Err(error),
         };
+        if let Some(merging) = self.merging.get_mut(bucket as usize) {
+            *merging = next;
+        }
+        let Some(merged) = result else { return Ok(()) };
         let Some(change) = merged.change(self.committer.pin()) else {
             return self.discard(&merged);
         };
@@ -288,7 +313,7 @@ impl Worker {
     /// Removes what has expired. A failure is no reason to stop: it is tried again later.
     fn expire(&mut self) {
         let Committer { retention, files, table, .. } = &mut self.committer;
-        let now_ms = crate::seam::wall_clock_ms();
+        let now_ms = crate::seam::steady_ms();
         let retained_ms = self.options.snapshot_retained_ms;
         match retention.expire(files, table, now_ms, retained_ms) {
             Ok(0) => {}

@@ -132,7 +132,7 @@ impl WriteBuffer {
     ) -> Result<u32> {
         let row = self.add(key, hash, Status::CleanPresent, location)?;
         for (column, other) in self.values.iter_mut().zip(values) {
-            column.push_from(other, from);
+            column.push_from(other, from)?;
         }
         Ok(row)
     }

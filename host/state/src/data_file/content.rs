@@ -18,7 +18,7 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder, RowSelection,
 };
-use parquet::basic::{Compression, Encoding};
+use parquet::basic::{Compression, Encoding, Type as PhysicalType};
 use parquet::file::metadata::PageIndexPolicy;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -194,10 +194,15 @@ impl Content {
         encoder: &KeyEncoder,
         keys: &[ProbeKey<'_>],
     ) -> Result<Vec<(u32, u32)>> {
-        if self.key.iter().all(|column| column.in_place.is_some()) {
-            return Ok(self.find_in_place(keys));
+        let found = if self.key.iter().all(|column| column.in_place.is_some()) {
+            self.find_in_place(keys)
+        } else {
+            self.find_decoded(encoder, keys)?
+        };
+        if !found.is_sorted_by(|a, b| a.1 < b.1) {
+            return Err(self.corrupt("its keys are out of order"));
         }
-        self.find_decoded(encoder, keys)
+        Ok(found)
     }
 
     fn group_rows(&self, group: u32) -> Range<u32> {
@@ -280,6 +285,9 @@ impl Content {
         self.decode(&columns, ranges.iter().cloned(), |arrays| {
             encoded.append(&encoder.encode(&arrays)?)
         })?;
+        if encoded.len() != rows.len() {
+            return Err(self.corrupt("key columns have other lengths than they should"));
+        }
         Ok((encoded, rows))
     }
 
@@ -349,6 +357,9 @@ impl Content {
             }
             Ok(())
         })?;
+        if values.iter().any(|column| column.rows() != rows.len()) {
+            return Err(self.corrupt("value columns have other lengths than they should"));
+        }
         Ok(values)
     }
 
@@ -479,7 +490,15 @@ fn in_place(
         other => other.width_bytes()?,
     };
     let descriptor = metadata.parquet_schema().columns().get(index)?;
-    if descriptor.max_def_level() != 0 || descriptor.max_rep_level() != 0 {
+    let physical_width = match descriptor.physical_type() {
+        PhysicalType::INT32 | PhysicalType::FLOAT => 4,
+        PhysicalType::INT64 | PhysicalType::DOUBLE => 8,
+        _ => return None,
+    };
+    // The logical type decides the unit of times.
+    let data_type = metadata.schema().fields().get(index)?.data_type();
+    let flat = descriptor.max_def_level() == 0 && descriptor.max_rep_level() == 0;
+    if !flat || data_type != &column.column_type.to_arrow() || physical_width != width {
         return None;
     }
     let offset_index = metadata.metadata().offset_index()?;
@@ -498,7 +517,7 @@ fn in_place(
         let locations = locations.get(index)?.page_locations();
         for (at, page) in locations.iter().enumerate() {
             let next = locations.get(at + 1).map_or(group.num_rows(), |next| next.first_row_index);
-            let rows = usize::try_from(next - page.first_row_index).ok()?;
+            let rows = usize::try_from(next.checked_sub(page.first_row_index)?).ok()?;
             // Without levels, the values are the end of the page.
             let start = usize::try_from(page.offset).ok()?;
             let end = start.checked_add(usize::try_from(page.compressed_page_size).ok()?)?;
@@ -506,10 +525,11 @@ fn in_place(
             if values <= start || end > bytes.len() {
                 return None;
             }
-            pages.first_rows.push(u32::try_from(first_row_of_group + page.first_row_index).ok()?);
+            let first_row = first_row_of_group.checked_add(page.first_row_index)?;
+            pages.first_rows.push(u32::try_from(first_row).ok()?);
             pages.offsets.push(values);
         }
-        first_row_of_group += group.num_rows();
+        first_row_of_group = first_row_of_group.checked_add(group.num_rows())?;
     }
     let ascending = pages.first_rows.first() == Some(&0) && pages.first_rows.is_sorted();
     (ascending && first_row_of_group == metadata.metadata().file_metadata().num_rows())

@@ -21,6 +21,8 @@ use std::sync::Arc;
 
 /// Rows in a page of a key column: small enough to be read for one key.
 const PAGE_ROWS: usize = 1024;
+/// Bytes of rows that are held in memory before they are written out.
+const ROW_GROUP_BYTES: usize = 64 << 20;
 /// Bytes in a page of a column that has to be decoded as a whole.
 const DECODED_PAGE_BYTES: usize = 4096;
 
@@ -38,6 +40,7 @@ pub(crate) struct DataFileWriter<'a> {
     files: &'a FileSystem,
     schema: &'a TableSchema,
     path: PathBuf,
+    unfinished: Unfinished,
     writer: ArrowWriter<BufWriter<File>>,
     rows: usize,
     /// Of `kg` and the key columns.
@@ -65,6 +68,7 @@ impl<'a> DataFileWriter<'a> {
         Ok(Self {
             files,
             schema,
+            unfinished: Unfinished { path: Some(path.clone()) },
             path,
             writer,
             rows: 0,
@@ -132,7 +136,7 @@ impl<'a> DataFileWriter<'a> {
 
     /// Completes the file, durable if the store is set so, and opens it for reading.
     pub(crate) fn finish(self, bucket: u32, level: i32, source: Source) -> Result<Arc<DataFile>> {
-        let Self { files, schema, path, writer, rows, ranges, .. } = self;
+        let Self { files, schema, path, mut unfinished, writer, rows, ranges, .. } = self;
         let buffer = writer.into_inner().map_err(|error| write_error(&path, error))?;
         let file =
             buffer.into_inner().map_err(|error| Error::io("write", &path, error.into_error()))?;
@@ -195,7 +199,22 @@ impl<'a> DataFileWriter<'a> {
             column_max_sequence_numbers: None,
         };
         let content = Content::open(&path, schema, meta.row_count)?;
+        unfinished.path = None;
         Ok(DataFile::new(bucket, meta, content))
+    }
+}
+
+/// A file that goes again unless it is finished.
+struct Unfinished {
+    path: Option<PathBuf>,
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // What is left is removed when the table is next opened.
+            let _ = std::fs::remove_file(path);
+        }
     }
 }
 
@@ -234,6 +253,7 @@ fn properties(schema: &TableSchema) -> WriterProperties {
         .set_statistics_enabled(EnabledStatistics::None)
         .set_data_page_row_count_limit(PAGE_ROWS)
         .set_write_batch_size(64)
+        .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
         .set_column_dictionary_enabled(path("_VALUE_KIND"), true)
         .set_column_dictionary_enabled(path(KEY_GROUP_COLUMN), true)
         .set_column_statistics_enabled(path(KEY_GROUP_COLUMN), EnabledStatistics::Page);

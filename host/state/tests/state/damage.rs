@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// A table with two runs and a deletion vector; returns its latest snapshot.
 fn build(warehouse: &Path) -> (i64, Model) {
-    let options = StoreOptions { merge_trigger_runs: 100, ..eager() };
+    let options = StoreOptions { merge_trigger_runs: 50, ..eager() };
     let mut fixture = Fixture::open(warehouse, 1, options, Restore::Fresh).unwrap();
     fixture.put(&rows(&[(1, 1, "a"), (2, 2, "b"), (3, 3, "c")])).unwrap();
     fixture.checkpoint(1);

@@ -164,3 +164,123 @@ fn key_of_another_subtask_is_refused() {
     let error = fixture.subtasks[0].get(&crate::fixture::keys(&[foreign])).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 }
+
+#[test]
+fn snapshot_that_cannot_be_read_is_refused_before_anything_is_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let warehouse = directory.path();
+    let options = StoreOptions { snapshot_retained_ms: 60_000, ..eager() };
+    let mut fixture = Fixture::open(warehouse, 1, options.clone(), Restore::Fresh).unwrap();
+    fixture.put(&rows(&[(1, 1, "a")])).unwrap();
+    let first = fixture.checkpoint(1);
+    let damaged = files_in(warehouse, "bucket-0").remove(0);
+    fixture.put(&rows(&[(1, 2, "b"), (2, 2, "b")])).unwrap();
+    let second = fixture.checkpoint(2);
+    drop(fixture);
+    let sound = std::fs::read(&damaged).unwrap();
+    std::fs::write(&damaged, b"").unwrap();
+    assert!(Fixture::open(warehouse, 1, options.clone(), Restore::Snapshot(first)).is_err());
+    std::fs::write(&damaged, sound).unwrap();
+    let mut fixture = Fixture::open(warehouse, 1, options, Restore::Snapshot(second)).unwrap();
+    assert_eq!(fixture.get(&[1, 2]).unwrap(), rows(&[(1, 2, "b"), (2, 2, "b")]));
+}
+
+#[test]
+fn levels_never_run_out_when_everything_is_superseded_each_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = StoreOptions { merge_trigger_runs: 50, ..eager() };
+    let mut fixture = Fixture::open(directory.path(), 1, options, Restore::Fresh).unwrap();
+    for checkpoint in 1..=150_u64 {
+        // Like a queue: rows come and go, so that whole runs die.
+        let id = checkpoint as i64;
+        fixture.put(&rows(&[(id, id, "x")])).unwrap();
+        fixture.delete(&[id - 3]).unwrap();
+        fixture.checkpoint(checkpoint);
+    }
+    assert_eq!(fixture.get(&(1..=150).collect::<Vec<_>>()).unwrap().len(), 3);
+}
+
+#[test]
+fn tag_of_somebody_else_keeps_its_snapshot() {
+    let directory = tempfile::tempdir().unwrap();
+    let warehouse = directory.path();
+    let mut fixture = Fixture::open(warehouse, 1, eager(), Restore::Fresh).unwrap();
+    fixture.put(&rows(&[(1, 1, "a")])).unwrap();
+    let first = fixture.checkpoint(1);
+    let snapshot = files_in(warehouse, "snapshot")
+        .into_iter()
+        .find(|path| path.ends_with(format!("snapshot-{first}")))
+        .unwrap();
+    let tags = warehouse.join("default.db").join(crate::fixture::TABLE).join("tag");
+    std::fs::copy(&snapshot, tags.join("tag-audit")).unwrap();
+    let mut last = first;
+    for checkpoint in 2..=10_u64 {
+        fixture.put(&rows(&[(1, checkpoint as i64, "b")])).unwrap();
+        last = fixture.checkpoint(checkpoint);
+        fixture.table.retain(&[(checkpoint, last)]).unwrap();
+    }
+    drop(fixture);
+    drop(Fixture::open(warehouse, 1, eager(), Restore::Snapshot(last)).unwrap());
+    assert_eq!(scan(warehouse, At::Snapshot(first)).unwrap(), rows(&[(1, 1, "a")]));
+}
+
+#[test]
+fn damaged_tag_does_not_keep_a_table_from_opening() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
+    fixture.put(&rows(&[(1, 1, "a")])).unwrap();
+    let snapshot = fixture.checkpoint(1);
+    drop(fixture);
+    for tag in files_in(directory.path(), "tag") {
+        std::fs::write(tag, b"").unwrap();
+    }
+    let restore = Restore::Snapshot(snapshot);
+    let mut fixture = Fixture::open(directory.path(), 1, eager(), restore).unwrap();
+    assert_eq!(fixture.get(&[1]).unwrap(), rows(&[(1, 1, "a")]));
+}
+
+#[test]
+fn names_that_could_mean_two_tables_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = StateStore::open(directory.path(), "default", eager()).unwrap();
+    for name in ["a__b", "_a", "a_", "", "a/b", ".."] {
+        let wanted = StateDescriptor { pipeline: name.to_owned(), ..descriptor(1) };
+        let error = store.value_state(&wanted, Restore::Fresh).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{name}");
+    }
+}
+
+#[test]
+fn keys_of_other_types_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
+    let encoder = KeyEncoder::new(&[Column::required("id", ColumnType::Int32)]).unwrap();
+    let column = std::sync::Arc::new(arrow_array::Int32Array::from(vec![1]));
+    let keys = KeyBatch::new(&encoder, vec![column]).unwrap();
+    assert_eq!(fixture.subtasks[0].get(&keys).unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn writer_that_waits_for_a_flush_wakes_up_when_the_table_is_aborted() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = StoreOptions { write_buffer_limit_bytes: 1, ..eager() };
+    let mut fixture = Fixture::open(directory.path(), 2, options, Restore::Fresh).unwrap();
+    let id = (0..).find(|&id| fixture.owner(id) == 0).unwrap();
+    // The other subtask never reaches the barrier, so nothing after it can be flushed.
+    fixture.subtasks[0].freeze(1).unwrap();
+    let table = fixture.table.clone();
+    let waiting = std::thread::Builder::new()
+        .spawn(move || {
+            loop {
+                if let Err(error) = fixture.put(&rows(&[(id, 1, "x")])) {
+                    return error;
+                }
+            }
+        })
+        .unwrap();
+    while table.metrics().waits_total == 0 {
+        std::thread::yield_now();
+    }
+    table.abort();
+    assert_eq!(waiting.join().unwrap().kind(), ErrorKind::Closed);
+}

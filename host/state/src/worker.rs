@@ -111,7 +111,12 @@ impl Worker {
 
     /// Works until it is told to close or an error stops the table.
     pub(crate) fn run(mut self) {
-        if let Err(error) = self.work() {
+        let result = self.work();
+        // A store that is closed while a flush waits has nothing to report.
+        let closed = self.cancelled.load(Ordering::Relaxed);
+        if let Err(error) = result
+            && !(closed && error.kind() == ErrorKind::Closed)
+        {
             let table = self.committer.table.name.clone();
             tracing::error!(table, %error, "state table stopped");
             self.view.fail(&error.to_string());

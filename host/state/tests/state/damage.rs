@@ -42,7 +42,7 @@ fn each_file(directory: &str, damage: impl Fn(&[u8]) -> Vec<u8>) {
     assert!(failures > 0, "damage in {directory} was never noticed");
 }
 
-fn copy_directory(from: &Path, to: &Path) {
+pub(crate) fn copy_directory(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();

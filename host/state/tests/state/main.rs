@@ -10,6 +10,7 @@
 
 mod damage;
 mod fixture;
+mod format;
 mod lifecycle;
 mod model;
 mod probes;

@@ -15,6 +15,17 @@ pub(crate) fn exit_at_once(code: i32) -> ! {
     std::process::exit(code)
 }
 
+/// Makes a write beyond the limit on the size of a file fail, as one to a full disk does; by
+/// default the signal for it ends the process without a word.
+pub(crate) fn ignore_file_size_signal() {
+    #[cfg(unix)]
+    // SAFETY: no handler is installed that could run; the call is made before there is another
+    // thread.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    }
+}
+
 /// Where compiled operators are kept between runs: `$HOWDAH_CACHE_DIR`, or `howdah` in the
 /// user's cache directory. `None`: nowhere.
 pub(crate) fn cache_directory() -> Option<PathBuf> {

@@ -34,6 +34,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    environment::ignore_file_size_signal();
     let arguments = Arguments::parse();
     let result = match &arguments.command {
         Command::Run(args) => run::run(args),

@@ -66,6 +66,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             args.out.display()
         )));
     }
+    // Renaming over it would take a pipe or a device away.
+    if args.out.exists() && !args.out.is_file() {
+        return Err(Failure::usage(format!(
+            "{} is no regular file; choose another name",
+            args.out.display()
+        )));
+    }
     let name = args
         .out
         .file_name()
@@ -333,6 +340,14 @@ fn append_numbers<const N: usize>(columns: &mut [Int64Builder; N], values: Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_regular_file_is_not_replaced() {
+        let args =
+            Args { events: 1, out: PathBuf::from("/dev/null"), format: Format::Csv, force: true };
+        let failure = run(&args).expect_err("refused");
+        assert_eq!(failure.message(), "/dev/null is no regular file; choose another name");
+    }
     use sha2::{Digest, Sha256};
 
     fn bytes(events: usize, format: Format) -> Vec<u8> {

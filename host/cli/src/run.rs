@@ -6,7 +6,7 @@ use crate::progress::{Bar, Unit};
 use anyhow::{Context, anyhow};
 use howdah_pipeline::{
     ErrorKind, Event, Handle, Pipeline, PipelineConfig, Progress, SinkType, StartFrom,
-    StartOptions, Stopper, Summary,
+    StartOptions, Summary,
 };
 use howdah_runtime::{Engine, EngineOptions};
 use indicatif::{HumanBytes, HumanCount};
@@ -15,6 +15,7 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -93,6 +94,11 @@ pub(crate) struct Args {
 
 /// Runs `howdah run`.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    let asks = args.fresh && !args.yes;
+    let signals = Signals::default();
+    if !asks {
+        signals.listen()?;
+    }
     log_to_stderr(args.log)?;
     let config =
         PipelineConfig::load(&args.pipeline).map_err(|error| Failure::Usage(error.into()))?;
@@ -104,8 +110,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             args.pipeline.display()
         )));
     }
-    if args.fresh && !args.yes {
+    if asks {
         confirm_removal(&config)?;
+        // While it asks, Ctrl-C ends the process: it has nothing to stop yet.
+        signals.listen()?;
     }
 
     let engine = Engine::new(EngineOptions {
@@ -115,7 +123,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     .context("cannot set up the WebAssembly engine")?;
     let pipeline = Pipeline::prepare(config, &engine).map_err(failure)?;
     let handle = pipeline.start(StartOptions { from: start_from(args) }).map_err(failure)?;
-    stop_on_signals(handle.stopper())?;
+    let stopper = handle.stopper();
+    signals.on_request(move || stopper.stop());
 
     let followed = match args.output {
         Output::Text => follow_in_text(&handle),
@@ -163,13 +172,19 @@ fn failure(error: howdah_pipeline::Error) -> Failure {
     }
 }
 
+/// Whether there is something that a fresh start removes. The output may have outlived the
+/// state directory.
+fn has_something(config: &PipelineConfig) -> Result<bool> {
+    Ok(config.state_directory.exists() || config.has_output().map_err(failure)?)
+}
+
 /// Asks on a terminal; elsewhere refuses.
 fn confirm_removal(config: &PipelineConfig) -> Result<()> {
-    if !config.state_directory.exists() {
+    if !has_something(config)? {
         return Ok(());
     }
     let what = format!(
-        "--fresh removes the state, the checkpoints and the output of pipeline `{}` in {}",
+        "--fresh removes the state and the checkpoints of pipeline `{}` in {}, and its output",
         config.name,
         config.state_directory.display()
     );
@@ -188,23 +203,57 @@ fn confirm_removal(config: &PipelineConfig) -> Result<()> {
     }
 }
 
-/// Ctrl-C and SIGTERM stop at a checkpoint; the second one does not wait for it.
-fn stop_on_signals(stopper: Stopper) -> Result<()> {
-    let stopping = AtomicBool::new(false);
-    ctrlc::set_handler(move || {
-        if stopping.swap(true, Ordering::Relaxed) {
-            environment::exit_at_once(130);
+/// Ctrl-C and SIGTERM stop at a checkpoint; the second one does not wait for it. One that comes
+/// before the pipeline runs stops it as soon as it does.
+#[derive(Default)]
+struct Signals {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    requested: AtomicBool,
+    stop: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl Shared {
+    /// A signal has come. Whether it is the first.
+    fn request(&self) -> bool {
+        let first = !self.requested.swap(true, Ordering::SeqCst);
+        if let Some(stop) = self.stop.get().filter(|_| first) {
+            stop();
         }
-        // Nobody to tell is no reason to go on.
-        let _ = writeln!(
-            std::io::stderr(),
-            "stopping at a checkpoint; once more to end at once (the work since the last \
-             checkpoint is then done again)"
-        );
-        stopper.stop();
-    })
-    .context("cannot listen for Ctrl-C")?;
-    Ok(())
+        first
+    }
+}
+
+impl Signals {
+    fn listen(&self) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        ctrlc::set_handler(move || {
+            if !shared.request() {
+                environment::exit_at_once(130);
+            }
+            // Nobody to tell is no reason to go on.
+            let _ = writeln!(
+                std::io::stderr(),
+                "stopping at a checkpoint; once more to end at once (the work since the last \
+                 checkpoint is then done again)"
+            );
+        })
+        .context("cannot listen for Ctrl-C")?;
+        Ok(())
+    }
+
+    /// Calls `stop` when a signal comes, or when one has come.
+    fn on_request(&self, stop: impl Fn() + Send + Sync + 'static) {
+        let stop = self.shared.stop.get_or_init(|| Box::new(stop));
+        // Either the handler finds what to call, or the request is found here; or both, and
+        // stopping twice is stopping once.
+        if self.shared.requested.load(Ordering::SeqCst) {
+            stop();
+        }
+    }
 }
 
 /// The next event, or `None` when it is time to look at the counters; `Err`: the pipeline is over.
@@ -422,6 +471,37 @@ q18: finished
             "  checkpoints  3 completed, 1 failed; median",
         ] {
             assert!(text.contains(line), "{text}");
+        }
+    }
+
+    #[test]
+    fn output_without_a_state_directory_is_something_to_ask_about() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        std::fs::write(at("rows.csv"), "").unwrap();
+        std::fs::write(at("o.wasm"), "").unwrap();
+        let text = "name = 'q'\n[source]\npath = 'rows.csv'\n[operator]\nname = 'o'\n\
+                    component = 'o.wasm'\n[sink]\ntype = 'files'\npath = 'out'\n";
+        let config = PipelineConfig::parse(&at("q.toml"), text).unwrap();
+        assert!(!has_something(&config).unwrap());
+        std::fs::create_dir(at("out")).unwrap();
+        std::fs::write(at("out/part-1-0.csv"), "").unwrap();
+        assert!(has_something(&config).unwrap());
+    }
+
+    #[test]
+    fn a_signal_before_the_pipeline_runs_stops_it_once_it_does() {
+        for early in [true, false] {
+            let signals = Signals::default();
+            let stopped = Arc::new(AtomicBool::new(false));
+            if early {
+                assert!(signals.shared.request());
+            }
+            let stop = Arc::clone(&stopped);
+            signals.on_request(move || stop.store(true, Ordering::SeqCst));
+            assert_eq!(stopped.load(Ordering::SeqCst), early);
+            assert_eq!(signals.shared.request(), !early, "the second one ends at once");
+            assert!(stopped.load(Ordering::SeqCst));
         }
     }
 

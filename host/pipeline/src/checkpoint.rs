@@ -12,14 +12,12 @@
 use crate::directory;
 use crate::error::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The version of the format that is written, and the only one that is read.
 const VERSION: u32 = 1;
 /// The directory of the documents in a state directory.
-const DIRECTORY: &str = "checkpoints";
+pub(crate) const DIRECTORY: &str = "checkpoints";
 
 /// Where the source was at the barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -32,6 +30,27 @@ pub struct SourcePosition {
     pub rows: u64,
     /// Line breaks before it; 0 for Parquet.
     pub lines: u64,
+}
+
+/// The first bytes of a source file, to notice that it is another file: its checksum must be
+/// the same. It covers no more than what was read, so that the rest may be mended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct SourceStart {
+    /// How many bytes.
+    pub bytes: u64,
+    /// CRC-32 of them.
+    pub crc32: u32,
+}
+
+/// Where the dead-letter file was at the barrier.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct DeadLetterPosition {
+    /// Relative to the state directory if it is in it, else from the root.
+    pub path: String,
+    /// The length of the file.
+    pub bytes: u64,
 }
 
 /// Where a state table was at the barrier.
@@ -66,10 +85,20 @@ pub struct SinkFile {
 pub struct Shape {
     /// The name of the pipeline.
     pub pipeline: String,
+    /// The database of the state tables.
+    pub tenant: String,
     /// The path of the source as the pipeline file writes it.
     pub source_path: String,
     /// The format of the source.
     pub source_format: String,
+    /// The column with the event time.
+    pub event_time: Option<String>,
+    /// What kept rows equal, as `column = value`.
+    pub filter: Vec<String>,
+    /// Types that the pipeline file states, as `column type`.
+    pub schema: Vec<String>,
+    /// The source column of each field of the operator's input, as `field = column`.
+    pub columns: Vec<String>,
     /// How many subtasks the operator has.
     pub parallelism: u32,
     /// How many key groups there are.
@@ -80,6 +109,8 @@ pub struct Shape {
     pub sink: String,
     /// The directory of a files sink as the pipeline file writes it.
     pub sink_path: Option<String>,
+    /// The format of the sink.
+    pub sink_format: String,
     /// For each state its name and columns.
     pub states: Vec<StateShape>,
 }
@@ -112,6 +143,8 @@ pub struct Checkpoint {
     pub component: String,
     /// Where the source was.
     pub source: SourcePosition,
+    /// How the source file starts.
+    pub source_start: SourceStart,
     /// Whether the source was at its end and the operator's `close` was called.
     pub closed: bool,
     /// The watermark, in milliseconds since the Unix epoch.
@@ -120,8 +153,8 @@ pub struct Checkpoint {
     pub states: Vec<StatePosition>,
     /// The output that it makes visible.
     pub sink: Vec<SinkFile>,
-    /// The length of the dead-letter file, if there is one.
-    pub dead_letter_bytes: Option<u64>,
+    /// The dead-letter file, if there is one or was one before.
+    pub dead_letters: Option<DeadLetterPosition>,
 }
 
 /// A checkpoint document in a state directory.
@@ -179,15 +212,7 @@ impl Checkpoints {
     pub(crate) fn write(&self, checkpoint: &Checkpoint) -> Result<u64> {
         let bytes = encode(checkpoint)?;
         let path = self.path(checkpoint.id);
-        let temporary = path.with_extension("tmp");
-        let failed = |error| Error::io("write", &temporary, error);
-        let mut file = File::create(&temporary).map_err(failed)?;
-        file.write_all(&bytes).map_err(failed)?;
-        if self.sync {
-            file.sync_all().map_err(failed)?;
-        }
-        std::fs::rename(&temporary, &path).map_err(|error| Error::io("write", &path, error))?;
-        self.sync()?;
+        directory::write(&path, &path.with_extension("tmp"), &bytes, self.sync)?;
         Ok(u64::try_from(bytes.len()).unwrap_or(u64::MAX))
     }
 

@@ -11,7 +11,7 @@
 //! interval-ms = 500
 //! retained = 3
 //! sync = true                     # fsync files and directories
-//! snapshot-retained-ms = 60000
+//! snapshot-retained-ms = 60000    # 5000 at least
 //!
 //! [source]
 //! path = "events.csv"
@@ -36,17 +36,22 @@
 //!
 //! [sink]
 //! type = "files"                  # files, stdout or null
-//! path = "out"
+//! path = "out"                    # its own: files in it called part-<number>-<number>.<format>
+//!                                 # are the pipeline's, which removes those that no checkpoint has
 //! format = "csv"                  # csv, ndjson or parquet
 //! ```
 
 mod section;
 
 use crate::error::{Error, Result};
+use crate::pipeline;
 use howdah_runtime::Limits;
 use howdah_state::{ColumnType, KeyGroups};
 pub(crate) use section::enumerate;
 use section::{Document, Section};
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use toml::Spanned;
@@ -142,7 +147,7 @@ pub enum OnError {
     /// Count it and go on.
     Skip,
     /// Write it to this file, with the reason, and go on.
-    DeadLetter(PathBuf),
+    DeadLetter(Located<PathBuf>),
 }
 
 /// Whether the last row of a text file must end with a line break.
@@ -190,6 +195,18 @@ pub enum FilterValue {
     Float(f64),
     /// Text; also a date, a timestamp or a decimal.
     Text(String),
+}
+
+/// As the pipeline file could write it.
+impl fmt::Display for FilterValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Boolean(boolean) => write!(f, "{boolean}"),
+            Self::Integer(integer) => write!(f, "{integer}"),
+            Self::Float(float) => write!(f, "{float:?}"),
+            Self::Text(text) => write!(f, "{text:?}"),
+        }
+    }
 }
 
 /// What to run.
@@ -255,16 +272,26 @@ const PARALLELISM_LIMIT: u64 = 256;
 const BYTES_LIMIT: u64 = 1 << 32;
 /// The longest pipeline file.
 const FILE_LIMIT_BYTES: u64 = 1 << 20;
+/// The shortest time that a snapshot outlives its checkpoint. A snapshot is removed file by
+/// file, and a reader in between may take a missing index for one without deleted rows.
+const SNAPSHOT_RETAINED_LEAST_MS: u64 = 5_000;
 
 impl PipelineConfig {
     /// Reads and checks a pipeline file. What is wrong is named with its line.
     pub fn load(path: &Path) -> Result<Self> {
-        let length = std::fs::metadata(path).map_err(|error| Error::io("read", path, error))?.len();
-        if length > FILE_LIMIT_BYTES {
-            return Err(Error::config(path, 1, "the file is too long for a pipeline file"));
+        let failed = |error| Error::io("read", path, error);
+        // A pipe would be waited for, a device never ends.
+        if !std::fs::metadata(path).map_err(failed)?.is_file() {
+            let message = "a pipeline file must be a regular file";
+            return Err(Error::config(path, 1, message));
         }
-        let text = std::fs::read_to_string(path).map_err(|error| Error::io("read", path, error))?;
-        Self::parse(path, &text)
+        let mut text = String::new();
+        let file = File::open(path).map_err(failed)?;
+        file.take(FILE_LIMIT_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+        if u64::try_from(text.len()).is_ok_and(|length| length <= FILE_LIMIT_BYTES) {
+            return Self::parse(path, &text);
+        }
+        Err(Error::config(path, 1, "the file is longer than 1 MiB, too long for a pipeline file"))
     }
 
     /// The same for a text in memory; `path` is what errors name and what paths are
@@ -315,11 +342,16 @@ impl PipelineConfig {
 
     /// The warehouse directory of the state tables, in the state directory.
     pub fn warehouse(&self) -> PathBuf {
-        self.state_directory.join("warehouse")
+        self.state_directory.join(pipeline::WAREHOUSE)
     }
 
     /// The dead-letter file, if malformed rows go to one.
     pub fn dead_letter_file(&self) -> Option<&Path> {
+        self.dead_letters().map(|path| path.value.as_path())
+    }
+
+    /// The same with the line that names it.
+    pub(crate) fn dead_letters(&self) -> Option<&Located<PathBuf>> {
         match &self.source.on_error {
             OnError::DeadLetter(path) => Some(path),
             OnError::Fail | OnError::Skip => None,
@@ -327,7 +359,7 @@ impl PipelineConfig {
     }
 
     /// An error on a line of the pipeline file.
-    pub(crate) fn error(&self, line: u32, message: impl std::fmt::Display) -> Error {
+    pub(crate) fn error(&self, line: u32, message: impl fmt::Display) -> Error {
         Error::config(&self.file, line, message)
     }
 }
@@ -336,13 +368,16 @@ fn checkpoint(root: &Section<'_>) -> Result<CheckpointConfig> {
     let known = ["interval-ms", "retained", "sync", "snapshot-retained-ms"];
     let section = root.section("checkpoint", &known)?;
     let retained = section.integer("retained", 1..=1_000)?.unwrap_or(3);
+    let snapshot_retained = "snapshot-retained-ms";
+    let snapshot_retained_ms = section.integer(snapshot_retained, 0..=TIME_LIMIT_MS)?;
+    section.integer(snapshot_retained, SNAPSHOT_RETAINED_LEAST_MS..=TIME_LIMIT_MS).map_err(
+        |error| error.with_hint("with less, a reader may see a snapshot that is half removed"),
+    )?;
     Ok(CheckpointConfig {
         interval_ms: section.integer("interval-ms", 1..=TIME_LIMIT_MS)?.unwrap_or(500),
         retained: usize::try_from(retained).unwrap_or(usize::MAX),
         sync: section.boolean("sync")?.unwrap_or(true),
-        snapshot_retained_ms: section
-            .integer("snapshot-retained-ms", 0..=TIME_LIMIT_MS)?
-            .unwrap_or(60_000),
+        snapshot_retained_ms: snapshot_retained_ms.unwrap_or(60_000),
     })
 }
 
@@ -404,8 +439,13 @@ fn on_error(section: &Section<'_>, directory: &Path, state_directory: &Path) -> 
     let choice = section.choice("on-error", &choices)?;
     let file = section.text("dead-letter")?;
     match (choice, file) {
-        (Some(2), None) => Ok(OnError::DeadLetter(state_directory.join("dead-letter.ndjson"))),
-        (Some(2) | None, Some(file)) => Ok(OnError::DeadLetter(directory.join(file.value))),
+        (Some(2), None) => Ok(OnError::DeadLetter(Located {
+            value: state_directory.join("dead-letter.ndjson"),
+            line: section.line(),
+        })),
+        (Some(2) | None, Some(file)) => {
+            Ok(OnError::DeadLetter(Located { value: directory.join(file.value), line: file.line }))
+        }
         (Some(_), Some(file)) => {
             Err(section
                 .error(file.line, "`dead-letter` in [source] needs on-error = \"dead-letter\""))
@@ -546,7 +586,9 @@ fn json(
             let parsed = float.as_str().parse::<f64>().ok();
             let number = parsed.and_then(serde_json::Number::from_f64);
             Value::Number(number.ok_or_else(|| {
-                section.wrong_type(key, value, "a finite float (JSON has no other)")
+                let (what, stated) = (section.describe(key), float.as_str());
+                let message = format!("{what} is {stated}, and JSON has finite numbers alone");
+                section.error(section.line_of(value), message)
             })?)
         }
         DeValue::Boolean(boolean) => Value::Bool(*boolean),

@@ -4,7 +4,10 @@
 //! was, the sink has closed every subtask's file, and every state table has published its
 //! snapshot; then its document is written, and what it stands for becomes visible.
 
-use crate::checkpoint::{Checkpoint, Checkpoints, Shape, SinkFile, SourcePosition, StatePosition};
+use crate::checkpoint::{
+    Checkpoint, Checkpoints, DeadLetterPosition, Shape, SinkFile, SourcePosition, SourceStart,
+    StatePosition,
+};
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::failure::Failure;
@@ -65,9 +68,10 @@ pub(crate) enum Report {
 #[derive(Debug, Clone)]
 pub(crate) struct SourceState {
     pub(crate) position: SourcePosition,
+    pub(crate) start: SourceStart,
     pub(crate) watermark: Option<i64>,
     pub(crate) closed: bool,
-    pub(crate) dead_letter_bytes: Option<u64>,
+    pub(crate) dead_letters: Option<DeadLetterPosition>,
 }
 
 /// A table of the operator.
@@ -308,11 +312,12 @@ impl Coordinator {
             shape: self.settings.shape.clone(),
             component: self.settings.component.clone(),
             source: source.position,
+            source_start: source.start,
             closed: source.closed,
             watermark: source.watermark,
             states: flight.states,
             sink: flight.files,
-            dead_letter_bytes: source.dead_letter_bytes,
+            dead_letters: source.dead_letters,
         };
         let document_bytes = self.checkpoints.write(&checkpoint)?;
         self.committer.commit(&checkpoint.sink)?;

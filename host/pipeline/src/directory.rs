@@ -1,8 +1,9 @@
-//! Directories: made, synced, listed.
+//! Directories: made, synced, listed; small files written whole; paths told apart.
 
 use crate::error::{Error, Result};
 use std::fs::File;
-use std::path::Path;
+use std::io::Write;
+use std::path::{Component, Path, PathBuf};
 
 /// Makes a directory and its parents, if it is not there.
 pub(crate) fn create(path: &Path) -> Result<()> {
@@ -13,6 +14,42 @@ pub(crate) fn create(path: &Path) -> Result<()> {
 pub(crate) fn sync(path: &Path) -> Result<()> {
     let synced = File::open(path).and_then(|directory| directory.sync_all());
     synced.map_err(|error| Error::io("sync", path, error))
+}
+
+/// Writes a small file so that it is there whole or not at all. `temporary` is the name it has
+/// until then, in the same directory.
+pub(crate) fn write(path: &Path, temporary: &Path, bytes: &[u8], synced: bool) -> Result<()> {
+    let failed = |error| Error::io("write", temporary, error);
+    let mut file = File::create(temporary).map_err(failed)?;
+    file.write_all(bytes).map_err(failed)?;
+    if synced {
+        file.sync_all().map_err(failed)?;
+    }
+    std::fs::rename(temporary, path).map_err(|error| Error::io("write", path, error))?;
+    match path.parent().filter(|_| synced) {
+        Some(parent) => sync(parent),
+        None => Ok(()),
+    }
+}
+
+/// A path from the root, without links and `..`, as far as it exists: two of them name the same
+/// file only when they are equal.
+pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
+    let absolute = std::path::absolute(path).map_err(|error| Error::io("find", path, error))?;
+    let mut resolved = PathBuf::new();
+    for component in absolute.components() {
+        match component {
+            Component::ParentDir => {
+                resolved.pop();
+            }
+            other => resolved.push(other),
+        }
+        // What does not exist has no links in it.
+        if let Ok(real) = resolved.canonicalize() {
+            resolved = real;
+        }
+    }
+    Ok(resolved)
 }
 
 /// The names in a directory, sorted; none when it does not exist. A name that is not UTF-8 is
@@ -42,11 +79,11 @@ pub(crate) fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// The length of a file; 0 when it is not there.
-pub(crate) fn file_length(path: &Path) -> Result<u64> {
+/// The length of a file; 0 when it is not there. `None`: it is a directory, a device, a pipe.
+pub(crate) fn file_length(path: &Path) -> Result<Option<u64>> {
     match std::fs::metadata(path) {
-        Ok(metadata) => Ok(metadata.len()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+        Ok(metadata) => Ok(metadata.is_file().then_some(metadata.len())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Some(0)),
         Err(error) => Err(Error::io("read", path, error)),
     }
 }

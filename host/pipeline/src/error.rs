@@ -73,6 +73,11 @@ impl Error {
                 "cannot {action} {}: no space left on device; make space and run again",
                 path.display()
             ),
+            Io::FileTooLarge => format!(
+                "cannot {action} {}: the file would be larger than this process or the file \
+                 system allows; raise the limit (ulimit -f) and run again",
+                path.display()
+            ),
             Io::PermissionDenied => format!(
                 "cannot {action} {}: permission denied; check the permissions",
                 path.display()

@@ -33,6 +33,7 @@ mod exchange;
 mod failure;
 mod handle;
 mod lock;
+mod paths;
 mod pipeline;
 mod progress;
 mod reader;
@@ -44,8 +45,8 @@ mod summary;
 mod watermark;
 
 pub use checkpoint::{
-    Checkpoint, CheckpointEntry, Checkpoints, Shape, SinkFile, SourcePosition, StatePosition,
-    StateShape,
+    Checkpoint, CheckpointEntry, Checkpoints, DeadLetterPosition, Shape, SinkFile, SourcePosition,
+    SourceStart, StatePosition, StateShape,
 };
 pub use config::{
     CheckpointConfig, FilterValue, FinalNewline, Format, Located, OnError, OperatorConfig,

@@ -4,18 +4,19 @@ use crate::checkpoint::{Checkpoint, Checkpoints, Shape, StateShape};
 use crate::clock;
 use crate::config::{PipelineConfig, SinkType};
 use crate::coordinator::{Coordinator, Links, Settings, Table};
-use crate::dead_letter::DeadLetters;
+use crate::dead_letter::{self, DeadLetters};
 use crate::directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::handle::{Event, Handle};
 use crate::lock::Lock;
+use crate::paths;
 use crate::progress::Counters;
 use crate::reader::{RateLimit, Reader};
 use crate::restore::{FreshStart, Restore};
 use crate::sink::{Committer, Sink, Staging};
-use crate::source::{self, Source};
+use crate::source::{self, Source, Start};
 use crate::subtask::Subtask;
 use crate::watermark::Watermark;
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -35,9 +36,9 @@ const REPORT_QUEUE: usize = 1_024;
 /// Events that wait for whoever listens.
 const EVENT_QUEUE: usize = 1_024;
 /// The file in the state directory that carries the lock.
-const LOCK: &str = "LOCK";
-/// Says that the pipeline made its dead-letter file.
-const DEAD_LETTER_MARKER: &str = "dead-letter.owned";
+pub(crate) const LOCK: &str = "LOCK";
+/// The directory of the state tables in the state directory.
+pub(crate) const WAREHOUSE: &str = "warehouse";
 
 /// Where a run begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -80,6 +81,7 @@ impl Pipeline {
     /// Loads the component, resolves the columns and takes the lock on the state directory.
     /// Whatever does not fit is refused here, with the line of the pipeline file.
     pub fn prepare(config: PipelineConfig, engine: &Engine) -> Result<Self> {
+        paths::check(&config)?;
         let located = |error| Error::from(error).at(&config.file, config.operator.component.line);
         let component = engine.load(&config.operator.component.value).map_err(located)?;
         let described = component.describe(&config.operator.config, &config.operator.limits);
@@ -118,11 +120,15 @@ impl Pipeline {
         // All that may refuse comes before all that changes something on disk.
         let position = checkpoint.map(|checkpoint| checkpoint.source);
         let source = source::open(&self.config.source, Arc::clone(&self.plan), position)?;
+        let start = Start::read(&self.config.source.path.value)?;
+        if let Some(checkpoint) = checkpoint {
+            start.check(&self.config.source.path.value, checkpoint.source_start)?;
+        }
         let mut committer = Committer::claim(&self.config, self.spec.outputs.first())?;
         if checkpoint.is_none() && from == StartFrom::Latest && committer.has_parts()? {
             return Err(self.orphaned_output());
         }
-        self.check_dead_letters(checkpoint)?;
+        let dead_letters = self.claim_dead_letters(checkpoint)?;
 
         let fresh_start = match from {
             StartFrom::Fresh => Some(FreshStart::begin(state_directory, sync)?),
@@ -131,7 +137,7 @@ impl Pipeline {
         // Documents go first: no crash may leave one whose output is gone.
         let checkpoints = Checkpoints::open(state_directory, sync)?;
         checkpoints.remove(&restore.obsolete)?;
-        let dead_letters = self.open_dead_letters(checkpoint)?;
+        let dead_letters = dead_letters.map(dead_letter::Claim::open).transpose()?;
         let files = checkpoint.map(|checkpoint| (checkpoint.id, checkpoint.sink.as_slice()));
         committer.recover(files)?;
         if let Some(fresh_start) = fresh_start {
@@ -142,6 +148,7 @@ impl Pipeline {
         self.launch(Launch {
             restore,
             source,
+            start,
             committer,
             dead_letters,
             checkpoints,
@@ -164,15 +171,24 @@ impl Pipeline {
             key: key.clone(),
             value: state.fields.iter().map(describe).collect(),
         };
+        let source = &self.config.source;
+        let filter = source.filter.iter();
+        let schema = source.schema.iter();
         Shape {
             pipeline: self.config.name.clone(),
-            source_path: self.config.source.stated_path.clone(),
-            source_format: self.config.source.format.name().to_owned(),
+            tenant: self.config.tenant.clone(),
+            source_path: source.stated_path.clone(),
+            source_format: source.format.name().to_owned(),
+            event_time: source.event_time.as_ref().map(|column| column.value.clone()),
+            filter: filter.map(|(column, value)| format!("{} = {value}", column.value)).collect(),
+            schema: schema.map(|(column, stated)| format!("{} {stated}", column.value)).collect(),
+            columns: self.plan.sources().map(|(field, from)| format!("{field} = {from}")).collect(),
             parallelism: self.config.parallelism,
             key_groups: self.config.key_groups,
             operator: self.config.operator.name.clone(),
             sink: self.config.sink.sink_type.name().to_owned(),
             sink_path: self.config.sink.stated_path.clone(),
+            sink_format: self.config.sink.format.name().to_owned(),
             states: self.spec.states.iter().map(state).collect(),
         }
     }
@@ -191,21 +207,14 @@ impl Pipeline {
     }
 
     /// Refuses a dead-letter file that is not this pipeline's.
-    fn check_dead_letters(&self, checkpoint: Option<&Checkpoint>) -> Result<()> {
-        let Some(path) = self.config.dead_letter_file() else { return Ok(()) };
-        let state_directory = &self.config.state_directory;
-        let owned =
-            path.starts_with(state_directory) || state_directory.join(DEAD_LETTER_MARKER).exists();
-        let length = checkpoint.and_then(|checkpoint| checkpoint.dead_letter_bytes);
-        DeadLetters::check(path, length, owned)
-    }
-
-    fn open_dead_letters(&self, checkpoint: Option<&Checkpoint>) -> Result<Option<DeadLetters>> {
+    fn claim_dead_letters(
+        &self,
+        checkpoint: Option<&Checkpoint>,
+    ) -> Result<Option<dead_letter::Claim>> {
         let Some(path) = self.config.dead_letter_file() else { return Ok(None) };
-        let marker = self.config.state_directory.join(DEAD_LETTER_MARKER);
-        std::fs::write(&marker, "").map_err(|error| Error::io("write", &marker, error))?;
-        let length = checkpoint.and_then(|checkpoint| checkpoint.dead_letter_bytes);
-        DeadLetters::open(path, length.unwrap_or(0), self.config.checkpoint.sync).map(Some)
+        let position = checkpoint.and_then(|checkpoint| checkpoint.dead_letters.as_ref());
+        let (state_directory, sync) = (&self.config.state_directory, self.config.checkpoint.sync);
+        dead_letter::Claim::check(path, state_directory, position, sync).map(Some)
     }
 
     fn open_states(&self, checkpoint: Option<&Checkpoint>) -> Result<(StateStore, Vec<Table>)> {
@@ -289,10 +298,14 @@ impl Pipeline {
         let groups = KeyGroups::new(config.key_groups, config.parallelism)?;
         let reader = Reader {
             source: launch.source,
+            start: launch.start,
             exchange: Exchange::new(&self.input, self.plan.key().to_vec(), groups)?,
             watermark: has_event_time
                 .then(|| Watermark::new(config.source.watermark_delay_ms, watermark)),
             dead_letters: launch.dead_letters,
+            earlier_dead_letters: restored
+                .as_ref()
+                .and_then(|checkpoint| checkpoint.dead_letters.clone()),
             rate_limit: RateLimit::new(config.source.rate_limit_rows_per_second),
             closed: restored.as_ref().is_some_and(|checkpoint| checkpoint.closed),
             commands: commands_receiver,
@@ -386,6 +399,7 @@ impl Pipeline {
 struct Launch {
     restore: Restore,
     source: Box<dyn Source>,
+    start: Start,
     committer: Committer,
     dead_letters: Option<DeadLetters>,
     checkpoints: Checkpoints,

@@ -1,5 +1,6 @@
 //! The thread that reads the source: batches to the subtasks, barriers where it is told.
 
+use crate::checkpoint::DeadLetterPosition;
 use crate::clock;
 use crate::coordinator::{Command, Report, SourceState};
 use crate::dead_letter::DeadLetters;
@@ -7,7 +8,7 @@ use crate::error::Result;
 use crate::exchange::{Exchange, Message};
 use crate::failure::Failure;
 use crate::progress::Counters;
-use crate::source::{Rejected, Source};
+use crate::source::{Rejected, Source, Start};
 use crate::watermark::Watermark;
 use crossbeam_channel::{Receiver, Sender};
 use std::ops::ControlFlow;
@@ -20,11 +21,14 @@ const BATCH_ROWS: usize = 8_192;
 /// A source, the exchange behind it, and their channels.
 pub(crate) struct Reader {
     pub(crate) source: Box<dyn Source>,
+    pub(crate) start: Start,
     pub(crate) exchange: Exchange,
     /// `None`: rows have no event times.
     pub(crate) watermark: Option<Watermark>,
     /// Where malformed rows go that are not just counted.
     pub(crate) dead_letters: Option<DeadLetters>,
+    /// Where they went in an earlier run: what is there then stays, should they go there again.
+    pub(crate) earlier_dead_letters: Option<DeadLetterPosition>,
     /// Rows a second at most.
     pub(crate) rate_limit: Option<RateLimit>,
     /// Whether the operator was closed at the checkpoint that the run goes on from.
@@ -112,11 +116,17 @@ impl Reader {
 
     fn obey(&mut self, command: Command) -> Result<ControlFlow<()>> {
         let Command::Barrier { checkpoint, last } = command;
+        let dead_letters = match &mut self.dead_letters {
+            Some(letters) => Some(letters.seal()?),
+            None => self.earlier_dead_letters.clone(),
+        };
+        let position = self.source.position();
         let state = SourceState {
-            position: self.source.position(),
+            position,
+            start: self.start.before(position.byte_offset),
             watermark: self.watermark(),
             closed: self.closed,
-            dead_letter_bytes: self.dead_letters.as_mut().map(DeadLetters::seal).transpose()?,
+            dead_letters,
         };
         for subtask in &self.subtasks {
             if subtask.send(Message::Barrier { checkpoint, last }).is_err() {

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// The file that marks a fresh start under way, in the state directory.
-const FRESH_START: &str = "fresh-start";
+pub(crate) const FRESH_START: &str = "fresh-start";
 
 /// Says that a fresh start has begun to remove things and has not come to its end.
 #[derive(Debug)]
@@ -141,14 +141,24 @@ fn compare(stored: &Shape, wanted: &Shape) -> Result<()> {
     };
     let number = |number: u32| number.to_string();
     differ("the pipeline's name", &stored.pipeline, &wanted.pipeline);
+    differ("the tenant", &stored.tenant, &wanted.tenant);
     differ("the source's path", &stored.source_path, &wanted.source_path);
     differ("the source's format", &stored.source_format, &wanted.source_format);
+    let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "none".to_owned());
+    let list = |list: &[String]| match list {
+        [] => "none".to_owned(),
+        list => format!("({})", list.join(", ")),
+    };
+    differ("the source's event-time", &name(&stored.event_time), &name(&wanted.event_time));
+    differ("the source's filter", &list(&stored.filter), &list(&wanted.filter));
+    differ("the source's schema", &list(&stored.schema), &list(&wanted.schema));
+    differ("the operator's input", &list(&stored.columns), &list(&wanted.columns));
     differ("the parallelism", &number(stored.parallelism), &number(wanted.parallelism));
     differ("the number of key groups", &number(stored.key_groups), &number(wanted.key_groups));
     differ("the operator's name", &stored.operator, &wanted.operator);
     differ("the sink's type", &stored.sink, &wanted.sink);
-    let path = |shape: &Shape| shape.sink_path.clone().unwrap_or_else(|| "none".to_owned());
-    differ("the sink's path", &path(stored), &path(wanted));
+    differ("the sink's path", &name(&stored.sink_path), &name(&wanted.sink_path));
+    differ("the sink's format", &stored.sink_format, &wanted.sink_format);
     for state in &stored.states {
         let what = format!("state `{}`", state.state);
         match wanted.states.iter().find(|other| other.state == state.state) {
@@ -292,5 +302,40 @@ mod tests {
              bidder int64; value: price utf8; version 1); undo the change, or start from the \
              beginning with --fresh"
         );
+    }
+
+    #[test]
+    fn changed_columns_filters_and_formats_are_refused() {
+        let directory = directory(&[1]);
+        let refused = |change: fn(&mut Shape)| {
+            let mut shape = example(1).shape;
+            change(&mut shape);
+            let restore = Restore::choose(directory.path(), StartFrom::Latest, &shape);
+            restore.expect_err("incompatible").to_string()
+        };
+        for (change, expected) in [
+            (
+                (|shape| shape.event_time = None) as fn(&mut Shape),
+                "the source's event-time was date_time and is none",
+            ),
+            (|shape| shape.tenant = "other".into(), "the tenant was default and is other"),
+            (|shape| shape.filter.clear(), "the source's filter was (event_type = 2) and is none"),
+            (
+                |shape| shape.schema.push("price int64".into()),
+                "the source's schema was none and is (price int64)",
+            ),
+            (
+                |shape| shape.columns.truncate(1),
+                "the operator's input was (bidder = bidder, price = price) and is (bidder = \
+                 bidder)",
+            ),
+            (
+                |shape| shape.sink_format = "ndjson".into(),
+                "the sink's format was csv and is ndjson",
+            ),
+        ] {
+            let message = refused(change);
+            assert!(message.contains(expected), "{message}");
+        }
     }
 }

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crossbeam_channel::{Receiver, Sender};
 pub(crate) use encoder::OP_COLUMN;
 use howdah_runtime::{Output, OutputSpec};
-pub(crate) use output::Committer;
+pub(crate) use output::{Committer, STDOUT_STAGING};
 use staged::StagedFile;
 use std::path::PathBuf;
 

@@ -9,6 +9,7 @@ mod parquet;
 mod plan;
 mod reject;
 mod rows;
+mod start;
 
 use crate::checkpoint::SourcePosition;
 use crate::config::{Format, SourceConfig};
@@ -17,6 +18,7 @@ use arrow_array::RecordBatch;
 use plan::FileShape;
 pub(crate) use plan::Plan;
 pub(crate) use reject::Rejected;
+pub(crate) use start::Start;
 use std::sync::Arc;
 
 /// Rows that are read before a batch is handed on, at most this many times the rows that

@@ -8,13 +8,19 @@ pub(crate) fn example(id: u64) -> Checkpoint {
         time_ms: 1_700_000_000_000,
         shape: Shape {
             pipeline: "q18".into(),
+            tenant: "default".into(),
             source_path: "events.csv".into(),
             source_format: "csv".into(),
+            event_time: Some("date_time".into()),
+            filter: vec!["event_type = 2".into()],
+            schema: vec![],
+            columns: vec!["bidder = bidder".into(), "price = price".into()],
             parallelism: 2,
             key_groups: 1024,
             operator: "last-bid".into(),
             sink: "files".into(),
             sink_path: Some("out".into()),
+            sink_format: "csv".into(),
             states: vec![StateShape {
                 state: "last".into(),
                 schema_version: 1,
@@ -24,6 +30,7 @@ pub(crate) fn example(id: u64) -> Checkpoint {
         },
         component: "ab".repeat(32),
         source: SourcePosition { byte_offset: 1_000, rows: 10, lines: 11 },
+        source_start: SourceStart { bytes: 1_000, crc32: 7 },
         closed: false,
         watermark: Some(1_699_999_996_000),
         states: vec![StatePosition {
@@ -37,7 +44,7 @@ pub(crate) fn example(id: u64) -> Checkpoint {
             rows: 10,
             bytes: 100,
         }],
-        dead_letter_bytes: None,
+        dead_letters: None,
     }
 }
 

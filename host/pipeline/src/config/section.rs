@@ -19,8 +19,13 @@ impl<'a> Document<'a> {
     /// Parses TOML; a syntax error is named with its line.
     pub(super) fn parse(self) -> Result<Spanned<DeTable<'a>>> {
         DeTable::parse(self.text).map_err(|error| {
-            let line = error.span().map_or(1, |span| self.line(span.start));
-            Error::config(self.file, line, error.message())
+            let span = error.span().unwrap_or_default();
+            let line = self.line(span.start);
+            let message = error.message();
+            match self.text.get(span).filter(|_| message == "duplicate key") {
+                Some(key) => Error::config(self.file, line, format!("{message} `{key}`")),
+                None => Error::config(self.file, line, message),
+            }
         })
     }
 

@@ -222,3 +222,39 @@ fn a_path_for_standard_output_is_refused() {
         "q18.toml:26: `path` in [sink] is for type = \"files\" alone; remove it"
     );
 }
+
+#[test]
+fn a_pipeline_file_that_never_ends_or_never_begins_is_refused() {
+    let error = PipelineConfig::load(Path::new("/dev/zero")).expect_err("refused");
+    assert_eq!(error.to_string(), "/dev/zero:1: a pipeline file must be a regular file");
+    let (_directory, file) = directory();
+    std::fs::write(&file, "#".repeat((1 << 20) + 1)).expect("written");
+    let error = PipelineConfig::load(&file).expect_err("refused");
+    assert!(error.to_string().contains("longer than 1 MiB"), "{error}");
+}
+
+#[test]
+fn snapshots_that_would_be_gone_under_a_reader_are_refused_with_the_reason() {
+    let setting = "interval-ms = 250\nsnapshot-retained-ms = 4999";
+    assert_eq!(
+        refused("interval-ms = 250", setting),
+        "q18.toml:8: `snapshot-retained-ms` in [checkpoint] is 4999; it must be 5000 to \
+         31622400000; with less, a reader may see a snapshot that is half removed"
+    );
+}
+
+#[test]
+fn a_number_that_json_does_not_have_is_named() {
+    assert_eq!(
+        refused("top = 3", "top = nan"),
+        "q18.toml:21: `top` in [operator.config] is nan, and JSON has finite numbers alone"
+    );
+}
+
+#[test]
+fn a_key_that_is_there_twice_is_named() {
+    assert_eq!(
+        refused("parallelism = 2", "parallelism = 2\nparallelism = 3"),
+        "q18.toml:4: duplicate key `parallelism`"
+    );
+}

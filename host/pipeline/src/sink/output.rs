@@ -13,10 +13,14 @@ use std::path::{Path, PathBuf};
 
 /// Marks a directory as the output of a pipeline.
 const MARKER: &str = ".howdah-sink";
+/// The marker while it is written.
+const MARKER_TEMPORARY: &str = ".howdah-sink.tmp";
 /// Holds the lock of the running pipeline.
 const LOCK: &str = ".howdah-lock";
 /// Where files are until their checkpoint is complete.
 const STAGING: &str = ".staging";
+/// The same for standard output, in the state directory.
+pub(crate) const STDOUT_STAGING: &str = "stdout";
 
 /// What the marker says.
 #[derive(Debug, Serialize, Deserialize)]
@@ -53,11 +57,11 @@ impl Committer {
         let target = match (config.sink.sink_type, &config.sink.path) {
             (SinkType::Null, _) => Target::Null,
             (SinkType::Files, Some(path)) => {
-                let lock = claim(&path.value, &config.name)?;
+                let lock = claim(&path.value, &config.name, config.checkpoint.sync)?;
                 Target::Files { directory: path.value.clone(), _lock: lock }
             }
             (SinkType::Stdout | SinkType::Files, _) => {
-                let staging = config.state_directory.join("stdout");
+                let staging = config.state_directory.join(STDOUT_STAGING);
                 directory::create(&staging)?;
                 let header = output.map(|output| encoder::header(config.sink.format, output));
                 Target::Stdout { staging, header: header.transpose()?.unwrap_or_default() }
@@ -78,12 +82,14 @@ impl Committer {
     /// Whether it has output of checkpoints.
     pub(crate) fn has_parts(&self) -> Result<bool> {
         let Target::Files { directory, .. } = &self.target else { return Ok(false) };
-        let names = directory::names(directory)?;
-        Ok(names.iter().any(|name| checkpoint_of(name).is_some()))
+        has_parts(directory)
     }
 
     /// Brings the output to a checkpoint: commits its files, which may be done, and removes
     /// all that came later. `None`: removes everything.
+    ///
+    /// Files go by their names: no document tells of those that a recovery which was broken
+    /// off has left. All files that are named as ours are the pipeline's.
     pub(crate) fn recover(&mut self, checkpoint: Option<(u64, &[SinkFile])>) -> Result<()> {
         if let Some((_, files)) = checkpoint {
             self.commit(files)?;
@@ -134,6 +140,19 @@ impl Committer {
     }
 }
 
+impl PipelineConfig {
+    /// Whether there are output files of an earlier run, which a fresh start would remove.
+    ///
+    /// Fails when the output directory cannot be listed.
+    pub fn has_output(&self) -> Result<bool> {
+        self.sink.path.as_ref().map_or(Ok(false), |path| has_parts(&path.value))
+    }
+}
+
+fn has_parts(directory: &Path) -> Result<bool> {
+    Ok(directory::names(directory)?.iter().any(|name| checkpoint_of(name).is_some()))
+}
+
 /// Renames a staged file, unless that is done. If neither is there, it was committed and then
 /// taken away by whoever uses the output.
 fn publish(staged: &Path, visible: &Path) -> Result<()> {
@@ -158,40 +177,50 @@ fn print(path: &Path, header: &[u8]) -> Result<()> {
     printed.map_err(|error| Error::io("write", Path::new("standard output"), error))
 }
 
-fn claim(path: &Path, pipeline: &str) -> Result<Lock> {
+fn claim(path: &Path, pipeline: &str, sync: bool) -> Result<Lock> {
     directory::create(path)?;
-    let marker = path.join(MARKER);
-    let refuse = |reason: String| {
-        Error::new(
-            ErrorKind::Incompatible,
-            format!(
-                "the output directory {} {reason}; name another one, or remove it",
-                path.display()
-            ),
-        )
-    };
-    match std::fs::read(&marker) {
-        Ok(bytes) => {
-            let found: Marker = serde_json::from_slice(&bytes)
-                .map_err(|_| refuse(format!("has a damaged {MARKER}")))?;
-            if found.pipeline != pipeline {
-                return Err(refuse(format!("belongs to the pipeline `{}`", found.pipeline)));
-            }
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let foreign = directory::names(path)?.into_iter().find(|name| name != LOCK);
-            if let Some(name) = foreign {
-                return Err(refuse(format!("has something else in it: `{name}`")));
-            }
-            let text = serde_json::to_vec(&Marker { pipeline: pipeline.to_owned() })
-                .map_err(|error| Error::internal(error.to_string()))?;
-            std::fs::write(&marker, text).map_err(|error| Error::io("write", &marker, error))?;
-        }
-        Err(error) => return Err(Error::io("read", &marker, error)),
-    }
+    // Nothing is put into a directory that is not ours, not even the lock.
+    check_owner(path, pipeline)?;
     let lock = Lock::acquire(&path.join(LOCK), path, pipeline)?;
+    // Another pipeline may have been faster until there was a lock.
+    if !check_owner(path, pipeline)? {
+        let text = serde_json::to_vec(&Marker { pipeline: pipeline.to_owned() })
+            .map_err(|error| Error::internal(error.to_string()))?;
+        directory::write(&path.join(MARKER), &path.join(MARKER_TEMPORARY), &text, sync)?;
+    }
     directory::create(&path.join(STAGING))?;
     Ok(lock)
+}
+
+/// Whether the directory is marked as the pipeline's own. Refuses another pipeline's, and one
+/// without a mark that has something in it.
+fn check_owner(path: &Path, pipeline: &str) -> Result<bool> {
+    let refuse = |reason: String| {
+        let shown = path.display();
+        let message =
+            format!("the output directory {shown} {reason}; name another one, or remove it");
+        Err(Error::new(ErrorKind::Incompatible, message))
+    };
+    let marker = path.join(MARKER);
+    let bytes = match std::fs::read(&marker) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(Error::io("read", &marker, error)),
+    };
+    // What a power failure may leave of a file that was not synced.
+    if bytes.is_empty() {
+        let ours = [LOCK, MARKER, MARKER_TEMPORARY, STAGING];
+        let names = directory::names(path)?;
+        return match names.iter().find(|name| !ours.contains(&name.as_str())) {
+            Some(name) => refuse(format!("has something else in it: `{name}`")),
+            None => Ok(false),
+        };
+    }
+    match serde_json::from_slice::<Marker>(&bytes) {
+        Ok(found) if found.pipeline == pipeline => Ok(true),
+        Ok(found) => refuse(format!("belongs to the pipeline `{}`", found.pipeline)),
+        Err(_) => refuse(format!("has a damaged {MARKER}")),
+    }
 }
 
 /// Removes the files whose names are wanted gone.
@@ -208,7 +237,8 @@ fn remove_all(directory: &Path, wanted: impl Fn(&str) -> bool) -> Result<()> {
 fn checkpoint_of(name: &str) -> Option<u64> {
     let (numbers, extension) = name.strip_prefix("part-")?.split_once('.')?;
     let (checkpoint, subtask) = numbers.split_once('-')?;
-    subtask.parse::<u32>().ok()?;
+    let (checkpoint, subtask): (u64, u32) = (checkpoint.parse().ok()?, subtask.parse().ok()?);
     ["csv", "ndjson", "parquet"].contains(&extension).then_some(())?;
-    checkpoint.parse().ok()
+    // `part-007-0.csv` is none of ours.
+    (name == format!("part-{checkpoint}-{subtask}.{extension}")).then_some(checkpoint)
 }

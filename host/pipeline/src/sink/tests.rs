@@ -178,9 +178,12 @@ fn a_fresh_start_removes_all_parts_and_nothing_else() {
     let mut committer = Committer::claim(&config(directory.path(), "q"), None).expect("claimed");
     let file = stage(&committer, 7);
     committer.commit(&[file]).expect("committed");
-    std::fs::write(directory.path().join("out/notes.csv"), "mine").expect("written");
+    let others = ["notes.csv", "part-007-0.csv", "part-7-0.txt", "part-7.csv", "part-x-0.csv"];
+    for name in others {
+        std::fs::write(directory.path().join("out").join(name), "mine").expect("written");
+    }
     committer.recover(None).expect("recovered");
-    assert_eq!(visible(directory.path()), ["notes.csv"]);
+    assert_eq!(visible(directory.path()), others);
 }
 
 #[test]
@@ -236,4 +239,42 @@ fn a_full_disk_is_named_with_the_way_out() {
         error.to_string(),
         "cannot write out/part-1-0.csv: no space left on device; make space and run again"
     );
+}
+
+#[test]
+fn a_claim_that_was_broken_off_is_made_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().join("out");
+    std::fs::create_dir(&out).expect("made");
+    // A full disk: the lock, and half of the marker.
+    std::fs::write(out.join(".howdah-lock"), "").expect("written");
+    std::fs::write(out.join(".howdah-sink"), "").expect("written");
+    std::fs::write(out.join(".howdah-sink.tmp"), "{\"pipe").expect("written");
+    drop(Committer::claim(&config(directory.path(), "one"), None).expect("claimed"));
+    assert!(!out.join(".howdah-sink.tmp").exists());
+    let error = Committer::claim(&config(directory.path(), "two"), None).expect_err("refused");
+    assert!(error.to_string().contains("belongs to the pipeline `one`"), "{error}");
+}
+
+#[test]
+fn a_marker_that_cannot_be_written_leaves_none_behind() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().join("out");
+    // Writing the temporary file fails, as on a full disk.
+    std::fs::create_dir_all(out.join(".howdah-sink.tmp")).expect("made");
+    Committer::claim(&config(directory.path(), "q"), None).expect_err("refused");
+    assert!(!out.join(".howdah-sink").exists());
+    std::fs::remove_dir(out.join(".howdah-sink.tmp")).expect("removed");
+    Committer::claim(&config(directory.path(), "q"), None).expect("claimed");
+}
+
+#[test]
+fn output_of_an_earlier_run_is_known_without_a_state_directory() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = config(directory.path(), "q");
+    assert!(!config.has_output().expect("listed"));
+    let mut committer = Committer::claim(&config, None).expect("claimed");
+    let file = stage(&committer, 7);
+    committer.commit(&[file]).expect("committed");
+    assert!(config.has_output().expect("listed"));
 }

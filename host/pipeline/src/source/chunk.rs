@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 /// The longest record.
 pub(super) const RECORD_LIMIT_BYTES: usize = 16 << 20;
+/// What some programs put before UTF-8 text.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// How much is read at a time.
 const CHUNK_BYTES: usize = 256 << 10;
 
@@ -23,6 +25,8 @@ pub(super) struct ChunkReader {
     end: usize,
     at_end: bool,
     length_bytes: u64,
+    /// How far the file was read.
+    offset: u64,
 }
 
 impl ChunkReader {
@@ -39,6 +43,7 @@ impl ChunkReader {
             end: 0,
             at_end: false,
             length_bytes: metadata.len(),
+            offset,
         })
     }
 
@@ -61,7 +66,18 @@ impl ChunkReader {
         self.start = (self.start + bytes).min(self.end);
     }
 
-    /// Makes more available, or finds the end.
+    /// Skips the byte order mark that a file may start with; returns its length.
+    pub(super) fn skip_mark(&mut self) -> Result<usize> {
+        while self.available().len() < BYTE_ORDER_MARK.len() && !self.at_end {
+            self.fill()?;
+        }
+        let found = self.available().starts_with(BYTE_ORDER_MARK);
+        let length = if found { BYTE_ORDER_MARK.len() } else { 0 };
+        self.consume(length);
+        Ok(length)
+    }
+
+    /// Makes more available, or finds the end. A file that was cut short meanwhile has none.
     pub(super) fn fill(&mut self) -> Result<()> {
         if self.start > 0 {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -76,16 +92,32 @@ impl ChunkReader {
             match self.file.read(free) {
                 Ok(0) => {
                     self.at_end = true;
-                    return Ok(());
+                    return self.check_length();
                 }
                 Ok(read) => {
                     self.end += read;
+                    self.offset += u64::try_from(read).unwrap_or(u64::MAX);
                     return Ok(());
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(Error::io("read", &self.path, error)),
             }
         }
+    }
+
+    /// Refuses an end before that of the file when it was opened, or before what was read.
+    fn check_length(&self) -> Result<()> {
+        let metadata = self.file.metadata();
+        let length = metadata.map_err(|error| Error::io("read", &self.path, error))?.len();
+        let known = self.length_bytes.max(self.offset);
+        if length >= known && self.offset >= self.length_bytes {
+            return Ok(());
+        }
+        Err(Error::input(format!(
+            "{} was cut short while it was read: it had {known} bytes and has {length}; bring the \
+             whole file back and run again",
+            self.path.display()
+        )))
     }
 
     /// Consumes up to and with the next line break, however far it is. Returns the bytes

@@ -64,11 +64,7 @@ struct Header {
 impl Header {
     fn read(reader: &mut ChunkReader, path: &Path) -> Result<Self> {
         let wrong = |reason: &str| Error::input(format!("{}:1: {reason}", path.display()));
-        while reader.available().len() < 3 && !reader.at_end() {
-            reader.fill()?;
-        }
-        let mark = if reader.available().starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
-        reader.consume(mark);
+        let mark = reader.skip_mark()?;
         let mut record = Record::default();
         let mut bytes = mark;
         let mut lines = 0;
@@ -232,19 +228,22 @@ impl Source for CsvSource {
                 }
                 Split::End if rows.is_empty() => return Ok(None),
                 Split::End => break,
-                split => {
-                    let reason = match split {
-                        Split::TooLong => format!(
-                            "the row is longer than {} MiB; a quoted field may lack its closing \
-                             quote",
-                            RECORD_LIMIT_BYTES >> 20
-                        ),
-                        _ => "a quoted field has no closing quote, or the file is cut off".into(),
-                    };
+                // An inner line could pass for a row, so it cannot be skipped.
+                Split::TooLong => {
+                    let reason = format!(
+                        "the row is longer than {} MiB, so where it ends cannot be told, and it \
+                         cannot be skipped either; a quoted field may lack its closing quote: mend \
+                         the row",
+                        RECORD_LIMIT_BYTES >> 20
+                    );
+                    return Err(self.rejects.error(self.position.lines + 1, &reason));
+                }
+                Split::Unclosed | Split::More => {
+                    let reason = "a quoted field has no closing quote, or the file is cut off";
                     // Only this line is lost: the next one may be whole.
                     let available = self.reader.available();
                     let line = memchr::memchr(b'\n', available).unwrap_or(available.len());
-                    self.set_aside(&mut rows, line, reason)?;
+                    self.set_aside(&mut rows, line, reason.to_owned())?;
                     let (skipped, terminated) = self.reader.skip_line()?;
                     self.position.byte_offset += skipped;
                     self.position.rows += 1;

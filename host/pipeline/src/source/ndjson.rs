@@ -18,6 +18,7 @@ use std::sync::Arc;
 pub(super) fn inspect(config: &SourceConfig) -> Result<FileShape> {
     let path = &config.path.value;
     let mut reader = ChunkReader::open(path, 0)?;
+    reader.skip_mark()?;
     let mut columns: Vec<(String, Guess)> = Vec::new();
     let mut lines = 0;
     while lines < SAMPLE_ROWS {
@@ -86,6 +87,9 @@ fn next_line(reader: &mut ChunkReader) -> Result<Line<'_>> {
 pub(super) struct NdjsonSource {
     reader: ChunkReader,
     position: SourcePosition,
+    /// Length of the byte order mark before the first line, which counts with that line: a
+    /// position is always after a line break.
+    mark: usize,
     final_newline: FinalNewline,
     plan: Arc<Plan>,
     rejects: Rejects,
@@ -99,13 +103,15 @@ impl NdjsonSource {
         position: Option<SourcePosition>,
     ) -> Result<Self> {
         let mut position = position.unwrap_or_default();
-        let (reader, skipped) = resume(config, position)?;
+        let (mut reader, skipped) = resume(config, position)?;
         position.byte_offset += skipped;
+        let mark = if position.byte_offset == 0 { reader.skip_mark()? } else { 0 };
         position.lines += u64::from(skipped > 0);
         let names = plan.columns().iter().map(|column| column.name.clone()).collect();
         Ok(Self {
             reader,
             position,
+            mark,
             final_newline: config.final_newline,
             object: Object::new(names),
             plan,
@@ -155,6 +161,7 @@ impl Source for NdjsonSource {
                 }
             };
             self.reader.consume(length);
+            let length = length + std::mem::take(&mut self.mark);
             self.position.byte_offset += u64::try_from(length).unwrap_or(u64::MAX);
         }
         rows.finish(&mut self.rejects).map(Some)

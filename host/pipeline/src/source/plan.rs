@@ -127,6 +127,14 @@ impl Plan {
         Ok((batch, event_times))
     }
 
+    /// The column of the file that each field of the operator's input takes.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = (&str, &str)> {
+        let fields = self.schema.fields().iter().zip(&self.fields);
+        fields.filter_map(|(field, index)| {
+            Some((field.name().as_str(), self.columns.get(*index)?.name.as_str()))
+        })
+    }
+
     /// Whether rows have event times.
     pub(crate) fn has_event_time(&self) -> bool {
         self.event_time.is_some()

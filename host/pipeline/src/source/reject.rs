@@ -43,8 +43,7 @@ impl Rejects {
     pub(super) fn add(&mut self, line: u64, raw: &[u8], reason: String) -> Result<()> {
         let raw = match self.on_error {
             OnError::Fail => {
-                let message = format!("{}:{line}: {reason}", self.path.display());
-                return Err(Error::input(message).with_hint(
+                return Err(self.error(line, &reason).with_hint(
                     "mend the row, or set on-error = \"skip\" or \"dead-letter\" in [source]",
                 ));
             }
@@ -54,6 +53,11 @@ impl Rejects {
         self.bytes += raw.len() + reason.len() + size_of::<Rejected>();
         self.rows.push(Rejected { line, raw, reason });
         Ok(())
+    }
+
+    /// `FILE:LINE: REASON`, for what cannot be set aside.
+    pub(super) fn error(&self, line: u64, reason: &str) -> Error {
+        Error::input(format!("{}:{line}: {reason}", self.path.display()))
     }
 
     /// Whether it is time to hand on what was set aside.

@@ -104,3 +104,83 @@ fn output_without_its_checkpoints_is_not_overwritten() {
     bench.start(StartFrom::Fresh).expect("started").wait().expect("a summary");
     assert_eq!(bench.output(), last_bids(&bids));
 }
+
+/// A pipeline with one malformed row, run once with dead letters in this file.
+fn with_dead_letters(file: &str) -> (Bench, Vec<Bid>) {
+    let (mut bench, bids) = (Bench::new(), bids(1_000));
+    bench.source.push_str(&format!("on-error = \"dead-letter\"\ndead-letter = \"{file}\"\n"));
+    bench.write("events.csv", broken(&bids, 2));
+    bench.run().expect("a summary");
+    (bench, bids)
+}
+
+#[test]
+fn dead_letters_stay_while_rows_are_skipped() {
+    let (mut bench, bids) = with_dead_letters("bad.ndjson");
+    let letters = || std::fs::read_to_string(bench.path("bad.ndjson")).expect("text");
+    let (first, dead_letters) = (letters(), bench.source.clone());
+    let lines = |file: String| file.lines().count();
+    assert_eq!(lines(first.clone()), 1);
+    let skipping = dead_letters.replace("dead-letter = \"bad.ndjson\"\n", "");
+    let mut events = broken(&bids, 2) + "2,y,1,1,1700000000000,1\n";
+    bench.source = skipping.replace("\"dead-letter\"", "\"skip\"");
+    bench.write("events.csv", &events);
+    assert_eq!(bench.run().expect("a summary").rows_skipped, 1);
+    events.push_str("2,z,1,1,1700000000000,1\n");
+    bench.source = dead_letters;
+    bench.write("events.csv", &events);
+    assert_eq!(bench.run().expect("a summary").rows_dead_lettered, 1);
+    let all = std::fs::read_to_string(bench.path("bad.ndjson")).expect("text");
+    assert!(all.starts_with(&first), "{all}");
+    assert_eq!(lines(all), 2);
+}
+
+#[test]
+fn a_dead_letter_file_that_is_not_the_pipelines_is_refused_and_left_alone() {
+    let (mut bench, _) = with_dead_letters("bad.ndjson");
+    for name in ["mine.txt", "state/mine.txt", "events.csv", "out/part-1-0.csv"] {
+        let before = bench.source.clone();
+        bench.source = before.replace("bad.ndjson", name);
+        if name.ends_with("mine.txt") {
+            bench.write(name, "precious");
+        }
+        let content = std::fs::read(bench.path(name)).ok();
+        let error = bench.run().expect_err("refused");
+        let shown = bench.shown(&error);
+        assert!(shown.contains("the dead-letter file "), "{shown}");
+        assert_eq!(std::fs::read(bench.path(name)).ok(), content, "{name}");
+        bench.source = before;
+    }
+    bench.run().expect("the old one still works");
+}
+
+#[test]
+fn dead_letters_may_go_on_in_a_new_file() {
+    let (mut bench, bids) = with_dead_letters("bad.ndjson");
+    let first = std::fs::read(bench.path("bad.ndjson")).expect("letters");
+    bench.source = bench.source.replace("bad.ndjson", "worse.ndjson");
+    bench.write("events.csv", broken(&bids, 2) + "2,y,1,1,1700000000000,1\n");
+    bench.run().expect("a summary");
+    assert_eq!(std::fs::read(bench.path("bad.ndjson")).expect("letters"), first);
+    let second = std::fs::read_to_string(bench.path("worse.ndjson")).expect("letters");
+    assert_eq!(second.lines().count(), 1, "{second}");
+}
+
+#[test]
+fn more_memory_than_the_process_gives_is_refused_with_the_limit() {
+    let (mut bench, bids) = (Bench::new(), bids(10));
+    bench.operator.push_str("limits = { memory-bytes = 4_000_000_000 }\n");
+    bench.write("events.csv", csv(&bids));
+    let error = bench.prepare().expect_err("refused");
+    assert!(bench.shown(&error).contains("at most 256 MiB"), "{error}");
+    assert!(!bench.path("state").exists());
+}
+
+#[test]
+fn output_in_the_state_is_refused_before_anything_starts() {
+    let (mut bench, bids) = (Bench::new(), bids(10));
+    bench.sink = bench.sink.replace("\"out\"", "\"state/warehouse\"");
+    bench.write("events.csv", csv(&bids));
+    assert_eq!(bench.prepare().expect_err("refused").kind(), ErrorKind::Config);
+    assert!(!bench.path("state").exists());
+}

@@ -119,6 +119,52 @@ fn a_pipeline_with_another_parallelism_is_refused() {
 }
 
 #[test]
+fn a_changed_filter_key_or_output_format_is_refused() {
+    let (mut bench, bids) = (Bench::new(), bids(1_000));
+    bench.write("events.csv", csv(&bids));
+    bench.run().expect("a summary");
+    let (source, operator, sink) =
+        (bench.source.clone(), bench.operator.clone(), bench.sink.clone());
+    let refused = |bench: &Bench, what: &str| {
+        let error = bench.run().expect_err("refused");
+        assert_eq!(error.kind(), ErrorKind::Incompatible);
+        assert!(error.to_string().contains(what), "{error}");
+    };
+    bench.source = source.replace("event_type = 2", "event_type = 1");
+    refused(&bench, "the source's filter was (event_type = 2) and is (event_type = 1)");
+    bench.source = source.replace("event-time = \"date_time\"\n", "");
+    refused(&bench, "the source's event-time was date_time and is none");
+    bench.source = source;
+    bench.operator.push_str("key = [\"bidder\", \"seq\"]\n");
+    refused(&bench, "auction = seq");
+    bench.operator = operator;
+    bench.sink = sink.replace("format = \"csv\"", "format = \"ndjson\"");
+    refused(&bench, "the sink's format was csv and is ndjson");
+    bench.sink = sink;
+    bench.run().expect("as before");
+    assert_eq!(bench.output(), last_bids(&bids));
+}
+
+#[test]
+fn another_source_file_of_the_same_name_is_refused() {
+    let (bench, mut bids) = (Bench::new(), bids(1_000));
+    bench.write("events.csv", csv(&bids));
+    bench.run().expect("a summary");
+    let output = bench.output();
+    bids[3].price += 1;
+    bids.push(bids[3]);
+    bench.write("events.csv", csv(&bids));
+    let error = bench.run().expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::Incompatible);
+    assert_eq!(
+        bench.shown(&error),
+        "the source events.csv is another file than at the checkpoint: its first 4096 bytes \
+         differ; bring the old file back, or start afresh with --fresh"
+    );
+    assert_eq!(bench.output(), output, "nothing was touched");
+}
+
+#[test]
 fn a_second_run_on_the_same_state_is_refused() {
     let (bench, _) = slow();
     let handle = bench.start(StartFrom::Latest).expect("started");

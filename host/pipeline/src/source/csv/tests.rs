@@ -107,14 +107,31 @@ fn an_unclosed_quote_loses_one_line_when_rows_are_skipped() {
 }
 
 #[test]
-fn a_row_longer_than_the_limit_is_set_aside() {
-    let long = "n".repeat(17 << 20);
-    let (rows, rejected) =
-        files(&format!("1,n,5\n2,{long},5\n3,n,5\n")).read("on-error = \"skip\"").expect("read");
-    assert!(rows == [row(1), row(3)], "{} rows", rows.len());
+fn a_row_longer_than_the_limit_is_refused_even_when_rows_are_skipped() {
+    // Each inner line could pass for a row.
+    let inner = "7,n,5\n".repeat((17 << 20) / 6);
     assert_eq!(
-        rejected[0].reason,
-        "the row is longer than 16 MiB; a quoted field may lack its closing quote"
+        files(&format!("1,n,5\n2,\"{inner}\",5\n3,n,5\n")).refused("on-error = \"skip\""),
+        "rows.csv:3: the row is longer than 16 MiB, so where it ends cannot be told, and it cannot \
+         be skipped either; a quoted field may lack its closing quote: mend the row"
+    );
+}
+
+#[test]
+fn a_file_that_is_cut_short_while_it_is_read_is_refused() {
+    let rows = "1,n,5\n".repeat(200_000);
+    let whole = files(&rows);
+    let mut source = whole.open("", None).expect("opened");
+    assert!(source.next_batch(10).expect("read").is_some());
+    whole.write(b"id,name,at\n");
+    let error = std::iter::from_fn(|| source.next_batch(10_000).transpose()).find_map(Result::err);
+    assert_eq!(
+        whole.shown(&error.expect("refused")),
+        format!(
+            "rows.csv was cut short while it was read: it had {} bytes and has 11; bring the whole \
+             file back and run again",
+            rows.len() + 11
+        )
     );
 }
 

@@ -90,3 +90,17 @@ fn a_line_longer_than_the_limit_is_set_aside() {
     assert_eq!((rows.len(), rejected.len()), (2, 1));
     assert_eq!(rejected[0].reason, "the line is longer than 16 MiB");
 }
+
+#[test]
+fn a_byte_order_mark_is_skipped() {
+    let marked = |rows: &str| Files::new("rows.ndjson", format!("\u{feff}{rows}").as_bytes());
+    let (rows, _) = marked(ROW).read("").expect("read");
+    assert_eq!(rows, [(1, None, 5)]);
+    let files = marked(ROW);
+    let source = files.open("", None).expect("opened");
+    let mut source = files.open("", Some(source.position())).expect("opened");
+    assert!(source.next_batch(10).expect("read").is_some());
+    assert_eq!(source.position().byte_offset, 3 + ROW.len() as u64);
+    let mut source = files.open("", Some(source.position())).expect("opened");
+    assert!(source.next_batch(10).expect("read").is_none());
+}

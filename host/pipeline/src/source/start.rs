@@ -1,0 +1,73 @@
+//! How a file starts, to know it again.
+
+use crate::checkpoint::SourceStart;
+use crate::error::{Error, ErrorKind, Result};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// How much of a file is looked at.
+const LIMIT_BYTES: u64 = 4_096;
+
+/// The first bytes of a file.
+#[derive(Debug)]
+pub(crate) struct Start {
+    bytes: Vec<u8>,
+}
+
+impl Start {
+    /// Reads them.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let mut bytes = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(LIMIT_BYTES).read_to_end(&mut bytes));
+        read.map_err(|error| Error::io("read", path, error))?;
+        Ok(Self { bytes })
+    }
+
+    /// The part of them before an offset.
+    pub(crate) fn before(&self, byte_offset: u64) -> SourceStart {
+        let length = usize::try_from(byte_offset).unwrap_or(usize::MAX).min(self.bytes.len());
+        let bytes = self.bytes.get(..length).unwrap_or_default();
+        SourceStart {
+            bytes: u64::try_from(length).unwrap_or(u64::MAX),
+            crc32: crc32fast::hash(bytes),
+        }
+    }
+
+    /// Refuses a file that starts in another way than the one of the checkpoint.
+    pub(crate) fn check(&self, path: &Path, checkpoint: SourceStart) -> Result<()> {
+        if self.before(checkpoint.bytes) == checkpoint {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Incompatible,
+            format!(
+                "the source {} is another file than at the checkpoint: its first {} bytes differ; \
+                 bring the old file back, or start afresh with --fresh",
+                path.display(),
+                checkpoint.bytes
+            ),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_known_by_what_was_read_of_its_start() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("rows.csv");
+        let read = |text: &str| {
+            std::fs::write(&path, text).expect("written");
+            Start::read(&path).expect("read")
+        };
+        let start = read("a,b\n1,2\nx,y\n").before(8);
+        assert!(read("a,b\n1,2\n3,4\n5,6\n").check(&path, start).is_ok(), "mended and longer");
+        assert!(read("a,b\n1,3\nx,y\n").check(&path, start).is_err(), "another row");
+        assert!(read("a,b\n").check(&path, start).is_err(), "shorter");
+        let long = "n".repeat(10_000);
+        assert_eq!(read(&long).before(9_000).bytes, LIMIT_BYTES);
+    }
+}

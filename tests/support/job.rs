@@ -126,6 +126,10 @@ impl Job {
             writeln!(text, "{key} = {value}").unwrap();
         }
         let path = self.directory().join("pipeline.toml");
+        // A running job may be reading it: written only when there is something new.
+        if std::fs::read_to_string(&path).is_ok_and(|written| written == text) {
+            return path;
+        }
         std::fs::write(&path, text).unwrap();
         path
     }

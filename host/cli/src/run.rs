@@ -5,7 +5,7 @@ use crate::failure::{Failure, Result};
 use crate::progress::{Bar, Unit};
 use anyhow::{Context, anyhow};
 use howdah_pipeline::{
-    ErrorKind, Event, Handle, Pipeline, PipelineConfig, Progress, SinkType, StartFrom,
+    Checkpoints, ErrorKind, Event, Handle, Pipeline, PipelineConfig, Progress, SinkType, StartFrom,
     StartOptions, Summary,
 };
 use howdah_runtime::{Engine, EngineOptions};
@@ -78,7 +78,7 @@ pub(crate) struct Args {
     /// Remove the state, the checkpoints and the output of this pipeline, and start over
     #[arg(long)]
     fresh: bool,
-    /// Do not ask before removing
+    /// Do not ask before --fresh or --checkpoint removes something
     #[arg(long)]
     yes: bool,
     /// Go on from this completed checkpoint; later ones, and their output, are removed
@@ -94,7 +94,7 @@ pub(crate) struct Args {
 
 /// Runs `howdah run`.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let asks = args.fresh && !args.yes;
+    let asks = (args.fresh || args.checkpoint.is_some()) && !args.yes;
     let signals = Signals::default();
     if !asks {
         signals.listen()?;
@@ -111,7 +111,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         )));
     }
     if asks {
-        confirm_removal(&config)?;
+        match args.checkpoint {
+            None => confirm_removal(&config)?,
+            Some(checkpoint) => confirm_going_back(&config, checkpoint)?,
+        }
         // While it asks, Ctrl-C ends the process: it has nothing to stop yet.
         signals.listen()?;
     }
@@ -178,16 +181,33 @@ fn has_something(config: &PipelineConfig) -> Result<bool> {
     Ok(config.state_directory.exists() || config.has_output().map_err(failure)?)
 }
 
-/// Asks on a terminal; elsewhere refuses.
+/// Asks before later checkpoints are removed. One that is damaged is no loss.
+fn confirm_going_back(config: &PipelineConfig, checkpoint: u64) -> Result<()> {
+    let entries = Checkpoints::list(&config.state_directory).map_err(failure)?;
+    if !entries.iter().any(|entry| entry.id > checkpoint && entry.checkpoint.is_ok()) {
+        return Ok(());
+    }
+    confirm(&format!(
+        "--checkpoint {checkpoint} removes the later checkpoints of pipeline `{}`, and the output \
+         that they made visible",
+        config.name
+    ))
+}
+
+/// Asks before everything is removed.
 fn confirm_removal(config: &PipelineConfig) -> Result<()> {
     if !has_something(config)? {
         return Ok(());
     }
-    let what = format!(
+    confirm(&format!(
         "--fresh removes the state and the checkpoints of pipeline `{}` in {}, and its output",
         config.name,
         config.state_directory.display()
-    );
+    ))
+}
+
+/// Asks on a terminal; elsewhere refuses.
+fn confirm(what: &str) -> Result<()> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Err(Failure::usage(format!(
             "{what}; there is no terminal to ask on, so say --yes as well"

@@ -258,3 +258,12 @@ fn a_key_that_is_there_twice_is_named() {
         "q18.toml:4: duplicate key `parallelism`"
     );
 }
+
+#[test]
+fn the_reference_file_is_accepted() {
+    let (_directory, file) = directory();
+    std::fs::write(&file, include_str!("../../../../examples/reference.toml")).expect("written");
+    let config = PipelineConfig::load(&file).expect("accepted");
+    assert_eq!(config.checkpoint.interval_ms, 500);
+    assert_eq!(config.operator.limits, Limits::default());
+}

@@ -256,6 +256,18 @@ impl Resolver<'_> {
             ));
         }
         for (field, column) in input.key.iter().zip(&config.operator.key) {
+            if *field != column.value && input.key.contains(&column.value) {
+                let known: Vec<&str> = input.key.iter().map(String::as_str).collect();
+                return Err(config.error(
+                    column.line,
+                    format!(
+                        "`key` gives the column `{}` to the key field `{field}`; the operator's \
+                         key is {}, in this order",
+                        column.value,
+                        enumerate(&known, "and")
+                    ),
+                ));
+            }
             let Some(place) = position(field).and_then(|index| sources.get_mut(index)) else {
                 continue;
             };

@@ -19,9 +19,12 @@ pub(crate) struct Workspace {
 impl Workspace {
     /// Asks cargo.
     pub(crate) fn find() -> Result<Self> {
-        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        // As `cargo run` says it now: checkouts that share a target directory share this program.
+        let built_in = env!("CARGO_MANIFEST_DIR");
+        let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| built_in.into());
         let output = Command::new(cargo())
-            .args(["metadata", "--no-deps", "--format-version", "1", "--manifest-path", manifest])
+            .args(["metadata", "--no-deps", "--format-version", "1", "--manifest-path"])
+            .arg(PathBuf::from(package).join("Cargo.toml"))
             .output()
             .context("cannot run cargo metadata")?;
         serde_json::from_slice(&output.stdout).with_context(|| {

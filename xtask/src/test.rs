@@ -28,7 +28,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     command.args(&args.cargo);
     command.env("HOWDAH_ORACLE_PYTHON", workspace.oracle_python());
     if args.full {
-        command.env("HOWDAH_TEST_FULL", "1").env("PROPTEST_CASES", "4096");
+        command.env("HOWDAH_TEST_FULL", "1").env("PROPTEST_CASES", "1024");
     }
     run_command(&mut command)?;
     Ok(ExitCode::SUCCESS)

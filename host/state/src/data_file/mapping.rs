@@ -9,9 +9,10 @@ use std::path::Path;
 #[expect(unsafe_code, reason = "the one place that maps files")]
 pub(super) fn map(path: &Path) -> Result<Bytes> {
     let file = File::open(path).map_err(|error| Error::io("open", path, error))?;
-    // SAFETY: a mapped file must not be cut short or changed. Data files are written once under
-    // a name of their own and synced before they are mapped; afterwards they are only ever
-    // unlinked, which leaves the mapping whole.
+    // SAFETY: a mapped file must not be cut short or changed. Data files are written whole, under
+    // a name of their own, before they are mapped; afterwards they are only ever unlinked, which
+    // leaves the mapping whole. Other processes that write into the warehouse are not defended
+    // against.
     let mapping = unsafe { memmap2::Mmap::map(&file) };
     let mapping = mapping.map_err(|error| Error::io("map", path, error))?;
     Ok(Bytes::from_owner(mapping))

@@ -1,4 +1,4 @@
-//! Damaged files: named in the error, never wrong data, never a crash.
+//! Damaged files: what is checked is refused by name, and nothing brings the process down.
 
 use crate::fixture::{Fixture, Model, eager, files_in, rows, scan};
 use howdah_state::*;

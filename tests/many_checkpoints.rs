@@ -4,7 +4,7 @@ use crate::support::{Random, oracle};
 use arrow_array::{ArrayRef, Int64Array, StringArray, TimestampMillisecondArray};
 use howdah_state::{
     Column, ColumnType, KeyBatch, KeyEncoder, KeyGroups, Restore, StateDescriptor, StateEvent,
-    StateStore, StateTable, StoreOptions, ValueState,
+    StateKind, StateStore, StateTable, StoreOptions, ValueState,
 };
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -51,11 +51,13 @@ impl Subject {
             Column::required("name", ColumnType::Utf8),
         ];
         let table = store
-            .value_state(
+            .open_table(
                 &StateDescriptor {
                     pipeline: "many".to_owned(),
                     operator: "checkpoints".to_owned(),
                     state: "rows".to_owned(),
+                    kind: StateKind::Value,
+                    ttl_ms: None,
                     key: key.clone(),
                     value: vec![
                         Column::required("amount", ColumnType::Int64),
@@ -69,7 +71,7 @@ impl Subject {
             )
             .unwrap();
         Self {
-            subtasks: (0..PARALLELISM).map(|subtask| table.subtask(subtask).unwrap()).collect(),
+            subtasks: (0..PARALLELISM).map(|subtask| table.value_state(subtask).unwrap()).collect(),
             encoder: KeyEncoder::new(&key).unwrap(),
             groups: KeyGroups::new(KEY_GROUPS, PARALLELISM).unwrap(),
             expected: BTreeMap::new(),

@@ -230,6 +230,8 @@ impl Pipeline {
                 pipeline: self.config.name.clone(),
                 operator: self.config.operator.name.clone(),
                 state: state.name.clone(),
+                kind: howdah_state::StateKind::Value,
+                ttl_ms: None,
                 key: self.input.key_columns(),
                 value: state.fields.clone(),
                 parallelism: self.config.parallelism,
@@ -246,7 +248,7 @@ impl Pipeline {
                     howdah_state::Restore::Snapshot(position.snapshot)
                 }
             };
-            let table = store.value_state(&descriptor, restore)?;
+            let table = store.open_table(&descriptor, restore)?;
             tables.push(Table { state: state.name.clone(), table });
         }
         Ok((store, tables))
@@ -258,7 +260,7 @@ impl Pipeline {
         checkpoint: Option<&Checkpoint>,
     ) -> Result<Vec<Instance>> {
         let instance = |subtask| {
-            let states = tables.iter().map(|table| table.table.subtask(subtask));
+            let states = tables.iter().map(|table| table.table.value_state(subtask));
             let context = Context {
                 pipeline: self.config.name.clone(),
                 operator: self.config.operator.name.clone(),

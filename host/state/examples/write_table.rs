@@ -5,7 +5,8 @@
 
 use arrow_array::{ArrayRef, Int64Array, StringArray};
 use howdah_state::{
-    Column, ColumnType, KeyBatch, KeyEncoder, Restore, StateDescriptor, StateStore, StoreOptions,
+    Column, ColumnType, KeyBatch, KeyEncoder, Restore, StateDescriptor, StateKind, StateStore,
+    StoreOptions,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -14,11 +15,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = std::env::args().nth(1).ok_or("which directory?")?;
     let key = vec![Column::required("id", ColumnType::Int64)];
     let store = StateStore::open(Path::new(&directory), "default", StoreOptions::default())?;
-    let table = store.value_state(
+    let table = store.open_table(
         &StateDescriptor {
             pipeline: "pipeline".into(),
             operator: "operator".into(),
             state: "state".into(),
+            kind: StateKind::Value,
+            ttl_ms: None,
             key: key.clone(),
             value: vec![
                 Column::required("number", ColumnType::Int64),
@@ -29,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         },
         Restore::Fresh,
     )?;
-    let mut state = table.subtask(0)?;
+    let mut state = table.value_state(0)?;
     let encoder = KeyEncoder::new(&key)?;
     let keys = |ids: Vec<i64>| KeyBatch::new(&encoder, vec![Arc::new(Int64Array::from(ids))]);
 

@@ -24,6 +24,7 @@ use arrow_array::{
     Int64Array, StringArray, TimestampMillisecondArray, UInt32Array,
 };
 use hashbrown::HashTable;
+use std::ops::Range;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -31,6 +32,8 @@ use xxhash_rust::xxh3::xxh3_64;
 #[derive(Debug, Clone)]
 pub struct KeyEncoder {
     columns: Arc<[Column]>,
+    /// Which of the columns decide the key group.
+    grouping: Range<usize>,
 }
 
 impl KeyEncoder {
@@ -53,7 +56,16 @@ impl KeyEncoder {
                 )));
             }
         }
-        Ok(Self { columns: columns.into() })
+        Ok(Self { columns: columns.into(), grouping: 0..columns.len() })
+    }
+
+    /// An encoder for row keys: the columns `grouping` are the key of the operator, and they
+    /// alone decide the key group.
+    pub(crate) fn for_rows(columns: &[Column], grouping: Range<usize>) -> Result<Self> {
+        if grouping.is_empty() || grouping.end > columns.len() {
+            return Err(Error::invalid("a row key needs at least one column of the key"));
+        }
+        Ok(Self { grouping, ..Self::new(columns)? })
     }
 
     /// The key columns.
@@ -69,11 +81,22 @@ impl KeyEncoder {
         let rows = self.check(columns)?;
         let mut keys = EncodedKeys::with_capacity(rows, rows * 16);
         let views: Vec<_> = columns.iter().map(KeyView::new).collect();
+        let all = self.grouping == (0..columns.len());
         for row in 0..rows {
-            for view in &views {
+            let start = keys.bytes.len();
+            let (mut from, mut to) = (start, start);
+            for (at, view) in views.iter().enumerate() {
+                if at == self.grouping.start {
+                    from = keys.bytes.len();
+                }
                 view.write(row, &mut keys.bytes);
+                if at + 1 == self.grouping.end {
+                    to = keys.bytes.len();
+                }
             }
-            keys.finish_key()?;
+            let whole = xxh3_64(&keys.bytes[start..]);
+            let hash = if all { whole } else { row_hash(xxh3_64(&keys.bytes[from..to]), whole) };
+            keys.finish_key(hash)?;
         }
         Ok(keys)
     }
@@ -156,6 +179,12 @@ impl KeyEncoder {
         }
         Ok(rows)
     }
+}
+
+/// The hash of a row key: its upper half, which decides the key group, is that of the key
+/// which the row belongs to.
+pub(crate) fn row_hash(key: u64, row: u64) -> u64 {
+    (key & (u64::MAX << 32)) | (row & u64::from(u32::MAX))
 }
 
 /// A typed key column, resolved once for a batch.
@@ -317,23 +346,18 @@ impl EncodedKeys {
     }
 
     /// Ends the key whose bytes were appended since the last one.
-    fn finish_key(&mut self) -> Result<()> {
+    fn finish_key(&mut self, hash: u64) -> Result<()> {
         let end = u32::try_from(self.bytes.len())
             .map_err(|_| Error::invalid("the keys of one batch take more than 4 GiB"))?;
-        let start = self.offsets[self.len()] as usize;
-        self.hashes.push(xxh3_64(&self.bytes[start..]));
         self.offsets.push(end);
+        self.hashes.push(hash);
         Ok(())
     }
 
     /// Appends one key whose hash is known.
     pub(crate) fn push(&mut self, key: &[u8], hash: u64) -> Result<()> {
         self.bytes.extend_from_slice(key);
-        let end = u32::try_from(self.bytes.len())
-            .map_err(|_| Error::invalid("the keys of one batch take more than 4 GiB"))?;
-        self.offsets.push(end);
-        self.hashes.push(hash);
-        Ok(())
+        self.finish_key(hash)
     }
 
     /// How many keys.

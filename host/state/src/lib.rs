@@ -15,19 +15,21 @@
 //! # let directory = tempfile::tempdir().unwrap();
 //! # let warehouse = directory.path().to_path_buf();
 //! let store = StateStore::open(&warehouse, "default", StoreOptions::default())?;
-//! let table = store.value_state(
+//! let table = store.open_table(
 //!     &StateDescriptor {
 //!         pipeline: "shop".into(),
 //!         operator: "totals".into(),
 //!         state: "total".into(),
+//!         kind: StateKind::Value,
 //!         key: vec![Column::required("customer", ColumnType::Int64)],
 //!         value: vec![Column::required("cents", ColumnType::Int64)],
+//!         ttl_ms: None,
 //!         parallelism: 1,
 //!         key_groups: KeyGroups::DEFAULT_COUNT,
 //!     },
 //!     Restore::Fresh,
 //! )?;
-//! let mut state = table.subtask(0)?;
+//! let mut state = table.value_state(0)?;
 //!
 //! let encoder = KeyEncoder::new(&[Column::required("customer", ColumnType::Int64)])?;
 //! let customers: ArrayRef = Arc::new(Int64Array::from(vec![7, 8]));
@@ -58,6 +60,7 @@
 //! * **Pin**: the open files of the snapshot that probes look into.
 //! * **Checkpoint**: a snapshot with the tag `checkpoint-<id>`.
 
+mod clock;
 mod column;
 mod committer;
 mod data_file;
@@ -67,6 +70,7 @@ mod file_system;
 mod flush;
 mod key;
 mod key_group;
+mod kind;
 mod lock;
 mod merge;
 mod metadata;
@@ -82,10 +86,12 @@ mod view;
 mod worker;
 mod write_buffer;
 
+pub use clock::{Clock, ManualClock};
 pub use column::{Column, ColumnType, UnknownColumnType};
 pub use error::{Error, ErrorKind, Result};
 pub use key::{EncodedKeys, KeyBatch, KeyEncoder};
 pub use key_group::KeyGroups;
+pub use kind::{Reducer, StateKind, UnknownReducer};
 pub use reader::{At, StateReader, TableInfo, list_tables};
 pub use store::{
     Restore, StateDescriptor, StateEvent, StateStore, StateTable, StoreOptions, TableMetrics,

@@ -1,6 +1,6 @@
 //! The columns of a state table: as Paimon has them, and as its data files do.
 
-use crate::{Column, ColumnType, Error, KeyEncoder, KeyGroups, Result, StateDescriptor};
+use crate::{Column, ColumnType, Error, KeyEncoder, KeyGroups, Result, StateDescriptor, StateKind};
 use arrow_schema::{DataType as ArrowType, Field, Schema as ArrowSchema, SchemaRef};
 use paimon::spec::{
     BigIntType, BooleanType, DataType, DateType, DecimalType, DoubleType, FloatType, IntType,
@@ -34,11 +34,30 @@ const OPTIONS: [(&str, &str); 5] = [
 const KEY_GROUPS_OPTION: &str = "howdah.key-groups";
 /// The option that says how many of the columns after `kg` are the key's.
 const KEY_COLUMNS_OPTION: &str = "howdah.key-columns";
+/// The option that says what the rows of a key are to the operator; value state without it.
+const KIND_OPTION: &str = "howdah.kind";
+/// The option that says how many of the columns after the key are the map key's.
+const MAP_KEY_COLUMNS_OPTION: &str = "howdah.map-key-columns";
+/// The option that says how each value column is folded.
+const REDUCERS_OPTION: &str = "howdah.reducers";
+
+/// The column of a list state that keeps the elements of a key in order.
+pub(crate) const POSITION_COLUMN: &str = "position";
+/// The column of timers that says when they are due.
+pub(crate) const TIME_COLUMN: &str = "time";
+/// The column that says when a row with a time to live ends; last of the value columns.
+pub(crate) const EXPIRES_COLUMN: &str = "expires_at";
 
 /// The shape of a state table. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct TableSchema {
+    pub(crate) kind: StateKind,
+    /// Of row keys: all columns of the primary key after `kg`. For value state that is the key.
     pub(crate) encoder: KeyEncoder,
+    /// Of keys as the operator knows them.
+    #[allow(dead_code, reason = "the kinds of state that use it follow")]
+    pub(crate) key_encoder: KeyEncoder,
+    /// As stored: [`EXPIRES_COLUMN`] is the last one when rows have a time to live.
     pub(crate) value: Arc<[Column]>,
     pub(crate) key_groups: KeyGroups,
     /// `kg`, key columns, value columns.
@@ -50,16 +69,20 @@ pub(crate) struct TableSchema {
 }
 
 impl TableSchema {
+    /// `value` as stored.
     pub(crate) fn new(
+        kind: &StateKind,
         key: &[Column],
         value: &[Column],
         key_groups: KeyGroups,
         schema_id: i64,
     ) -> Result<Self> {
-        let encoder = KeyEncoder::new(key)?;
-        check_names(key, value)?;
+        let key_encoder = KeyEncoder::new(key)?;
+        let (row_key, grouping) = kind.row_key(key);
+        let encoder = KeyEncoder::for_rows(&row_key, grouping)?;
+        check_names(&row_key, value)?;
         let mut fields = vec![Field::new(KEY_GROUP_COLUMN, ArrowType::Int32, false)];
-        fields.extend(key.iter().chain(value).map(Column::to_arrow));
+        fields.extend(row_key.iter().chain(value).map(Column::to_arrow));
         let rows = Arc::new(ArrowSchema::new(fields.clone()));
         let mut in_file = vec![
             with_id(Field::new("_SEQUENCE_NUMBER", ArrowType::Int64, false), SEQUENCE_NUMBER_ID),
@@ -67,7 +90,9 @@ impl TableSchema {
         ];
         in_file.extend(fields.into_iter().zip(0..).map(|(field, id)| with_id(field, id)));
         Ok(Self {
+            kind: kind.clone(),
             encoder,
+            key_encoder,
             value: value.into(),
             key_groups,
             rows,
@@ -76,8 +101,16 @@ impl TableSchema {
         })
     }
 
+    /// Columns of the row key.
     pub(crate) fn key(&self) -> &[Column] {
         self.encoder.columns()
+    }
+
+    #[allow(dead_code, reason = "the kinds of state that use it follow")]
+    /// Which of the value columns, if any, says when a row ends.
+    pub(crate) fn expires_column(&self) -> Option<usize> {
+        let last = self.value.len().checked_sub(1)?;
+        (self.value.get(last)?.name == EXPIRES_COLUMN).then_some(last)
     }
 
     /// The shape of a table on disk.
@@ -94,6 +127,8 @@ impl TableSchema {
             })
         };
         let key_columns = option(KEY_COLUMNS_OPTION)? as usize;
+        let text = |key: &str| schema.options().get(key).map_or("", String::as_str);
+        let map_key_columns: usize = text(MAP_KEY_COLUMNS_OPTION).parse().unwrap_or(0);
         let groups = KeyGroups::new(option(KEY_GROUPS_OPTION)?, option("bucket")?)?;
         let columns: Vec<Column> = schema
             .fields()
@@ -101,10 +136,24 @@ impl TableSchema {
             .skip(1)
             .map(|field| from_paimon(name, field.name(), field.data_type()))
             .collect::<Result<_>>()?;
-        let (key, value) = columns.split_at_checked(key_columns).ok_or_else(|| {
-            Error::corrupt(format!("table {name} has fewer columns than its key should"))
+        let (kind, key, value) = StateKind::of_columns(
+            text(KIND_OPTION),
+            &columns,
+            key_columns,
+            map_key_columns,
+            text(REDUCERS_OPTION),
+        )
+        .ok_or_else(|| {
+            Error::new(
+                crate::ErrorKind::Incompatible,
+                format!(
+                    "table {name} is no state table that this version knows: its columns do not \
+                     fit its option {KIND_OPTION} `{}`",
+                    text(KIND_OPTION)
+                ),
+            )
         })?;
-        Self::new(key, value, groups, schema.id())
+        Self::new(&kind, &key, &value, groups, schema.id())
     }
 }
 
@@ -135,16 +184,28 @@ fn check_names(key: &[Column], value: &[Column]) -> Result<()> {
 pub(crate) fn paimon_schema(descriptor: &StateDescriptor) -> Result<Schema> {
     let mut builder =
         Schema::builder().column(KEY_GROUP_COLUMN, DataType::Int(IntType::with_nullable(false)));
-    for column in descriptor.key.iter().chain(&descriptor.value) {
+    let (row_key, _) = descriptor.kind.row_key(&descriptor.key);
+    for column in row_key.iter().chain(&descriptor.stored_value()) {
         builder = builder.column(&column.name, to_paimon(column)?);
     }
     let mut primary_key = vec![KEY_GROUP_COLUMN.to_owned()];
-    primary_key.extend(descriptor.key.iter().map(|column| column.name.clone()));
+    primary_key.extend(row_key.iter().map(|column| column.name.clone()));
     builder = builder.primary_key(primary_key).option("bucket", descriptor.parallelism.to_string());
     for (key, value) in OPTIONS {
         builder = builder.option(key, value);
     }
+    match &descriptor.kind {
+        StateKind::Map { map_key } => {
+            builder = builder.option(MAP_KEY_COLUMNS_OPTION, map_key.len().to_string());
+        }
+        StateKind::Reducing { reducers } => {
+            let names: Vec<_> = reducers.iter().map(ToString::to_string).collect();
+            builder = builder.option(REDUCERS_OPTION, names.join(","));
+        }
+        StateKind::Value | StateKind::List | StateKind::Timers => {}
+    }
     builder
+        .option(KIND_OPTION, descriptor.kind.name())
         .option(KEY_GROUPS_OPTION, descriptor.key_groups.to_string())
         .option(KEY_COLUMNS_OPTION, descriptor.key.len().to_string())
         .build()

@@ -4,10 +4,12 @@ use crate::committer::Committer;
 use crate::file_system::FileSystem;
 use crate::lock::Lock;
 use crate::metadata::TableDirectory;
-use crate::schema::{TableSchema, paimon_schema};
+use crate::schema::{EXPIRES_COLUMN, TableSchema, paimon_schema};
 use crate::view::SharedView;
 use crate::worker::{Command, Job, Worker, WorkerLinks};
-use crate::{Column, Error, ErrorKind, KeyGroups, Result, ValueState};
+use crate::{
+    Clock, Column, ColumnType, Error, ErrorKind, KeyGroups, Result, StateKind, ValueState,
+};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +19,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How a store behaves.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct StoreOptions {
     /// Fsync files and directories before a checkpoint counts as published. Without it, state
     /// survives the death of the process, but not that of the machine.
@@ -31,6 +33,8 @@ pub struct StoreOptions {
     pub snapshot_retained_ms: u64,
     /// Sorted runs of a bucket that start a merge; 2 to 50.
     pub merge_trigger_runs: usize,
+    /// The clock that times to live go by.
+    pub clock: Clock,
 }
 
 impl Default for StoreOptions {
@@ -41,6 +45,7 @@ impl Default for StoreOptions {
             read_cache_limit_bytes: 32 << 20,
             snapshot_retained_ms: 60_000,
             merge_trigger_runs: 5,
+            clock: Clock::system(),
         }
     }
 }
@@ -54,10 +59,14 @@ pub struct StateDescriptor {
     pub operator: String,
     /// Name of the state; last part of the table name.
     pub state: String,
+    /// What the rows of a key are.
+    pub kind: StateKind,
     /// Key columns.
     pub key: Vec<Column>,
-    /// Value columns.
+    /// Value columns; none for timers.
     pub value: Vec<Column>,
+    /// How long a row lives after it was last written; `None`: until it is deleted.
+    pub ttl_ms: Option<u64>,
     /// Number of subtasks, which is the number of buckets.
     pub parallelism: u32,
     /// Number of key groups; fixed for the life of the table.
@@ -68,6 +77,15 @@ impl StateDescriptor {
     /// `<pipeline>__<operator>__<state>`.
     pub fn table_name(&self) -> String {
         format!("{}__{}__{}", self.pipeline, self.operator, self.state)
+    }
+
+    /// Value columns as stored: with the one that says when a row ends, if it does.
+    pub(crate) fn stored_value(&self) -> Vec<Column> {
+        let mut value = self.value.clone();
+        if self.ttl_ms.is_some() {
+            value.push(Column::required(EXPIRES_COLUMN, ColumnType::TimestampMillis));
+        }
+        value
     }
 }
 
@@ -162,17 +180,13 @@ impl StateStore {
         })
     }
 
-    /// Opens (creates) a value state. A table is opened once in the life of a store.
+    /// Opens (creates) the table of a state. A table is opened once in the life of a store.
     ///
     /// # Errors
     /// `Incompatible` when the table on disk has other columns, parallelism or key groups;
     /// `NotFound` when the snapshot is gone; `Corrupt` when files are damaged; `Storage` when they
     /// cannot be read or written.
-    pub fn value_state(
-        &self,
-        descriptor: &StateDescriptor,
-        restore: Restore,
-    ) -> Result<StateTable> {
+    pub fn open_table(&self, descriptor: &StateDescriptor, restore: Restore) -> Result<StateTable> {
         for (what, name) in [
             ("pipeline", &descriptor.pipeline),
             ("operator", &descriptor.operator),
@@ -295,7 +309,7 @@ impl StateTable {
     ///
     /// # Errors
     /// `InvalidArgument` when there is no such subtask or its handle is taken.
-    pub fn subtask(&self, subtask: u32) -> Result<ValueState> {
+    pub fn value_state(&self, subtask: u32) -> Result<ValueState> {
         let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
         handles.get_mut(subtask as usize).and_then(Option::take).ok_or_else(|| {
             Error::invalid(format!(
@@ -383,7 +397,8 @@ fn create(
     descriptor: &StateDescriptor,
 ) -> Result<Committer> {
     let groups = KeyGroups::new(descriptor.key_groups, descriptor.parallelism)?;
-    let schema = TableSchema::new(&descriptor.key, &descriptor.value, groups, 0)?;
+    let schema =
+        TableSchema::new(&descriptor.kind, &descriptor.key, &descriptor.stored_value(), groups, 0)?;
     let stored = paimon::spec::TableSchema::new(0, &paimon_schema(descriptor)?);
     let bytes = serde_json::to_vec_pretty(&stored)
         .map_err(|error| Error::invalid(format!("table {}: {error}", table.name)))?;
@@ -445,8 +460,12 @@ fn check_compatible(table: &str, stored: &TableSchema, wanted: &StateDescriptor)
             differences.push(format!("{what}: stored {stored}, asked for {wanted}"));
         }
     }
-    compare_columns("key", stored.key(), &wanted.key, &mut differences);
-    compare_columns("value", &stored.value, &wanted.value, &mut differences);
+    if stored.kind != wanted.kind {
+        differences.push(format!("kind: stored {}, asked for {}", stored.kind, wanted.kind));
+    }
+    let (row_key, _) = wanted.kind.row_key(&wanted.key);
+    compare_columns("key", stored.key(), &row_key, &mut differences);
+    compare_columns("value", &stored.value, &wanted.stored_value(), &mut differences);
     if differences.is_empty() {
         return Ok(());
     }

@@ -73,15 +73,20 @@ impl Start {
                 pipeline: "pipeline".to_owned(),
                 operator: "counter".to_owned(),
                 state: state.name.clone(),
+                kind: howdah_state::StateKind::Value,
+                ttl_ms: None,
                 key: spec.key_columns(),
                 value: state.fields.clone(),
                 parallelism: self.parallelism,
                 key_groups: KeyGroups::DEFAULT_COUNT,
             };
-            store.value_state(&descriptor, Restore::Fresh).unwrap()
+            store.open_table(&descriptor, Restore::Fresh).unwrap()
         };
-        let states =
-            spec.states.iter().map(|state| table(state).subtask(self.subtask).unwrap()).collect();
+        let states = spec
+            .states
+            .iter()
+            .map(|state| table(state).value_state(self.subtask).unwrap())
+            .collect();
         let context = Context {
             pipeline: "pipeline".to_owned(),
             operator: "counter".to_owned(),

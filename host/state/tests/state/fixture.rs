@@ -22,6 +22,8 @@ pub(crate) fn descriptor(parallelism: u32) -> StateDescriptor {
         pipeline: "pipeline".into(),
         operator: "operator".into(),
         state: "state".into(),
+        kind: StateKind::Value,
+        ttl_ms: None,
         key: key_columns(),
         value: vec![
             Column::required("number", ColumnType::Int64),
@@ -58,8 +60,8 @@ impl Fixture {
         restore: Restore,
     ) -> Result<Self> {
         let store = StateStore::open(warehouse, "default", options)?;
-        let table = store.value_state(&descriptor(parallelism), restore)?;
-        let subtasks = (0..parallelism).map(|i| table.subtask(i)).collect::<Result<_>>()?;
+        let table = store.open_table(&descriptor(parallelism), restore)?;
+        let subtasks = (0..parallelism).map(|i| table.value_state(i)).collect::<Result<_>>()?;
         Ok(Self { store, table, subtasks, groups: KeyGroups::new(64, parallelism)? })
     }
 

@@ -139,7 +139,7 @@ fn other_shape_is_refused_with_what_differs() {
     let store = StateStore::open(directory.path(), "default", eager()).unwrap();
     let mut wanted = descriptor(2);
     wanted.value[0].column_type = ColumnType::Utf8;
-    let error = store.value_state(&wanted, Restore::Snapshot(snapshot)).unwrap_err();
+    let error = store.open_table(&wanted, Restore::Snapshot(snapshot)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Incompatible);
     let message = error.to_string();
     assert!(message.contains("parallelism: stored 1, asked for 2"), "{message}");
@@ -153,7 +153,7 @@ fn other_shape_is_refused_with_what_differs() {
 fn handle_of_a_subtask_is_given_out_once() {
     let directory = tempfile::tempdir().unwrap();
     let fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
-    assert_eq!(fixture.table.subtask(0).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(fixture.table.value_state(0).unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn names_that_could_mean_two_tables_are_refused() {
     let store = StateStore::open(directory.path(), "default", eager()).unwrap();
     for name in ["a__b", "_a", "a_", "", "a/b", ".."] {
         let wanted = StateDescriptor { pipeline: name.to_owned(), ..descriptor(1) };
-        let error = store.value_state(&wanted, Restore::Fresh).unwrap_err();
+        let error = store.open_table(&wanted, Restore::Fresh).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{name}");
     }
 }

@@ -78,12 +78,14 @@ fn open(
         pipeline: "p".into(),
         operator: "o".into(),
         state: "s".into(),
+        kind: StateKind::Value,
+        ttl_ms: None,
         key: key.to_vec(),
         value: value.to_vec(),
         parallelism: 1,
         key_groups: 16,
     };
-    let state = store.value_state(&descriptor, restore).unwrap().subtask(0).unwrap();
+    let state = store.open_table(&descriptor, restore).unwrap().value_state(0).unwrap();
     OneTable { store, state }
 }
 

@@ -7,6 +7,7 @@ use crate::value_column::ValueColumn;
 use crate::write_buffer::Location;
 use crate::{Error, ErrorKind, Result};
 use roaring::RoaringBitmap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The files of one snapshot, planned once for all probes of it.
@@ -37,6 +38,48 @@ pub(crate) struct FileHits {
     pub(crate) rows: Vec<(u32, u32)>,
     /// One row for each of `rows`; empty when values were not asked for.
     pub(crate) values: Vec<ValueColumn>,
+}
+
+/// Rows of one file between two keys, read a few at a time, in key order.
+#[derive(Debug, Clone)]
+pub(crate) struct FileRange {
+    pinned: PinnedFile,
+    /// What is left to read; dead rows are among them.
+    rows: Range<u32>,
+}
+
+/// Rows of a [`FileRange`], in key order; entry `i` of each belongs to row `i`.
+#[derive(Debug)]
+#[cfg_attr(not(test), expect(dead_code, reason = "for the states that read ranges of keys"))]
+pub(crate) struct RangeRows {
+    pub(crate) file: FileId,
+    /// Row numbers in the file.
+    pub(crate) rows: Vec<u32>,
+    pub(crate) keys: EncodedKeys,
+    pub(crate) values: Vec<ValueColumn>,
+}
+
+#[cfg_attr(not(test), expect(dead_code, reason = "for the states that read ranges of keys"))]
+impl FileRange {
+    /// Reads the next live rows, at most `limit_rows` of them; `None` when there are no more.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Storage` when the file cannot be read.
+    pub(crate) fn next(
+        &mut self,
+        schema: &TableSchema,
+        limit_rows: usize,
+    ) -> Result<Option<RangeRows>> {
+        let PinnedFile { file, dead } = &self.pinned;
+        let rows: Vec<u32> =
+            self.rows.by_ref().filter(|row| !dead.contains(*row)).take(limit_rows).collect();
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let keys = file.content.keys(&schema.encoder, &rows)?;
+        let values = file.content.values(&rows)?;
+        Ok(Some(RangeRows { file: file.id, rows, keys, values }))
+    }
 }
 
 /// What a probe is for.
@@ -102,6 +145,28 @@ impl Pin {
         Ok(all)
     }
 
+    /// The live rows of one key group whose encoded keys are at least `from` and less than `to`,
+    /// of each file that has such keys, newest first. Both bounds may be the beginning of a key.
+    /// A key is in one of the ranges at most.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the states that read ranges of keys"))]
+    pub(crate) fn range(
+        &self,
+        schema: &TableSchema,
+        bucket: u32,
+        group: u32,
+        from: &[u8],
+        to: Option<&[u8]>,
+    ) -> Result<Vec<FileRange>> {
+        let mut ranges = Vec::new();
+        for pinned in self.bucket(bucket) {
+            let rows = pinned.file.content.range(&schema.encoder, group, from, to)?;
+            if !rows.is_empty() {
+                ranges.push(FileRange { pinned: pinned.clone(), rows });
+            }
+        }
+        Ok(ranges)
+    }
+
     /// Where these keys lie, in their order.
     pub(crate) fn locate(
         &self,
@@ -151,3 +216,6 @@ impl Pin {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

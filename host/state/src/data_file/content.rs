@@ -213,6 +213,36 @@ impl Content {
         }
     }
 
+    /// The rows of a key group whose encoded keys are at least `from` and less than `to`; both may
+    /// be the beginning of a key.
+    pub(crate) fn range(
+        &self,
+        encoder: &KeyEncoder,
+        group: u32,
+        from: &[u8],
+        to: Option<&[u8]>,
+    ) -> Result<Range<u32>> {
+        let rows = self.group_rows(group);
+        let (keys, _) = self.decode_keys(encoder, std::slice::from_ref(&rows))?;
+        let first_not_before = |bound: &[u8]| {
+            let (mut low, mut high) = (0, keys.len());
+            while low < high {
+                let middle = low + (high - low) / 2;
+                if keys.key(middle) < bound { low = middle + 1 } else { high = middle }
+            }
+            // No more keys than rows, which are counted in 32 bits.
+            rows.start + u32::try_from(low).unwrap_or(u32::MAX)
+        };
+        let start = first_not_before(from);
+        let end = to.map_or(rows.end, first_not_before);
+        Ok(start..end.max(start))
+    }
+
+    /// The encoded keys of these rows (ascending), one each, in this order.
+    pub(crate) fn keys(&self, encoder: &KeyEncoder, rows: &[u32]) -> Result<EncodedKeys> {
+        Ok(self.decode_keys(encoder, &consecutive(rows))?.0)
+    }
+
     /// Binary search in the mapped key pages.
     fn find_in_place(&self, keys: &[ProbeKey<'_>]) -> Vec<(u32, u32)> {
         let columns: Vec<_> = self

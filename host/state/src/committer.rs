@@ -111,7 +111,7 @@ impl Committer {
         snapshot: i64,
     ) -> Result<Self> {
         // Nothing is removed before what is to be restored has been read.
-        if !table.snapshot(snapshot).exists() {
+        if !files.exists(&table.snapshot(snapshot))? {
             return Err(Error::not_found(format!(
                 "table {} has no snapshot {snapshot}; it was removed or never written",
                 table.name
@@ -374,7 +374,7 @@ impl Committer {
         let path = self.table.manifests().join(&name);
         block_on(Manifest::write(&self.files.file_io, &path.to_string_lossy(), &rows))
             .map_err(|error| write_error(&path, error))?;
-        let size = std::fs::metadata(&path).map_err(|error| Error::io("read", &path, error))?.len();
+        let size = self.files.size(&path)?;
         let count = |wanted: FileKind| {
             let matching = entries.iter().filter(|(kind, _)| *kind == wanted).count();
             i64::try_from(matching).unwrap_or(i64::MAX)
@@ -429,7 +429,7 @@ impl Committer {
             .index_manifest(index_manifest.cloned())
             .build();
         let path = self.table.snapshot(id);
-        if path.exists() {
+        if self.files.exists(&path)? {
             return Err(Error::new(
                 ErrorKind::Locked,
                 format!(

@@ -1,19 +1,22 @@
 //! Files of a table: plain calls, each error with the path, fsync as the store is set.
 //!
+//! Every call of this crate to the file system goes through here, so that tests can make any
+//! of them fail.
+//!
 //! The Avro codecs of crate `paimon` read and write through an opendal operator. The stock
 //! one makes directories, renames and syncs for each file; ours opens the file and is done.
 
+use crate::fault::{Effect, Faults, IoKind, Verdict};
 use crate::{Error, ErrorKind, Result};
 use opendal_core::raw::{
     OpCopier, OpCopy, OpCreateDir, OpList, OpPresign, OpRead, OpRename, OpStat, OpWrite,
-    RpCreateDir, RpPresign, RpRead, RpRename, RpStat, Service, ServiceInfo, Servicer,
-    new_std_io_error, oio,
+    RpCreateDir, RpPresign, RpRead, RpRename, RpStat, Service, ServiceInfo, new_std_io_error, oio,
 };
 use opendal_core::{
-    Buffer, Builder, BytesRange, Capability, EntryMode, Metadata, OperationContext, Operator,
+    Buffer, BytesRange, Capability, EntryMode, Metadata, OperationContext, Operator,
 };
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{self, Write};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,9 +24,10 @@ use std::sync::Arc;
 /// Ends the names of files that are not whole yet.
 pub(crate) const TEMPORARY_SUFFIX: &str = ".tmp";
 
-/// How the files of a store are written. Cheap to clone.
+/// How the files of a store are read and written. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct FileSystem {
+    disk: Disk,
     sync: bool,
     /// What the codecs of crate `paimon` read and write through.
     pub(crate) file_io: paimon::io::FileIO,
@@ -31,33 +35,41 @@ pub(crate) struct FileSystem {
 
 impl FileSystem {
     /// With `sync`, a file is durable when the call that wrote it returns.
-    pub(crate) fn new(sync: bool) -> Result<Self> {
-        let unusable = |error: &dyn std::fmt::Display| {
-            Error::new(ErrorKind::Storage, format!("cannot set up the file system: {error}"))
-        };
-        let stock: Servicer = Arc::new(
-            opendal_service_fs::Fs::default()
-                .root("/")
-                .build()
-                .map_err(|error| unusable(&error))?,
-        );
-        let operator = Operator::from_parts(
-            OperationContext::default(),
-            Arc::new(DirectFiles { stock, sync }),
-        );
+    pub(crate) fn new(sync: bool, faults: Option<Faults>) -> Result<Self> {
+        let disk = Disk { faults };
+        let files = DirectFiles { disk: disk.clone(), sync };
+        let operator = Operator::from_parts(OperationContext::default(), Arc::new(files));
         let file_io = paimon::io::FileIOBuilder::new("file")
             .with_fs_operator(operator)
             .build()
-            .map_err(|error| unusable(&error))?;
-        Ok(Self { sync, file_io })
+            .map_err(|error| {
+                Error::new(ErrorKind::Storage, format!("cannot set up the file system: {error}"))
+            })?;
+        Ok(Self { disk, sync, file_io })
+    }
+
+    /// One call to the file system for which there is no function here; `action` is what it does
+    /// to `path`, for the message.
+    pub(crate) fn call<T>(
+        &self,
+        kind: IoKind,
+        action: &str,
+        path: &Path,
+        operation: impl FnOnce() -> io::Result<T>,
+    ) -> Result<T> {
+        self.disk.call(kind, path, operation).map_err(|error| Error::io(action, path, error))
     }
 
     /// Writes a whole file under its final name; what is there is replaced in place, so
     /// only for names that nobody reads yet.
     pub(crate) fn write(&self, path: &Path, bytes: &[u8]) -> Result<()> {
-        let written = create(path).and_then(|mut file| {
+        self.write_file(path, bytes, self.sync)
+    }
+
+    fn write_file(&self, path: &Path, bytes: &[u8], sync: bool) -> Result<()> {
+        let written = self.disk.create(path).and_then(|mut file| {
             file.write_all(bytes)?;
-            if self.sync { file.sync_all() } else { Ok(()) }
+            if sync { file.sync() } else { Ok(()) }
         });
         written.map_err(|error| Error::io("write", path, error))
     }
@@ -78,21 +90,32 @@ impl FileSystem {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let unique = crate::seam::unique_name();
         let temporary = path.with_file_name(format!(".{name}.{unique}{TEMPORARY_SUFFIX}"));
-        Self { sync, file_io: self.file_io.clone() }.write(&temporary, bytes)?;
-        std::fs::rename(&temporary, path).map_err(|error| Error::io("replace", path, error))
+        let replaced = self.write_file(&temporary, bytes, sync).and_then(|()| {
+            self.disk.rename(&temporary, path).map_err(|error| Error::io("replace", path, error))
+        });
+        if replaced.is_err() {
+            // What is left is removed when the table is next opened.
+            let _ = self.remove(&temporary);
+        }
+        replaced
     }
 
     /// A new file to write to.
-    pub(crate) fn create(&self, path: &Path) -> Result<File> {
-        create(path).map_err(|error| Error::io("create", path, error))
+    pub(crate) fn create(&self, path: &Path) -> Result<OutputFile> {
+        self.disk.create(path).map_err(|error| Error::io("create", path, error))
     }
 
-    /// Makes what was written to an open file durable, if the store is set so.
-    pub(crate) fn sync_file(&self, file: &File, path: &Path) -> Result<()> {
+    /// Opens a file for reading. To read from it, use [`FileSystem::call`].
+    pub(crate) fn open(&self, path: &Path) -> Result<File> {
+        self.call(IoKind::Open, "open", path, || File::open(path))
+    }
+
+    /// Makes what was written to a file durable, if the store is set so.
+    pub(crate) fn sync_file(&self, file: &OutputFile) -> Result<()> {
         if !self.sync {
             return Ok(());
         }
-        file.sync_all().map_err(|error| Error::io("write", path, error))
+        file.sync().map_err(|error| Error::io("write", &file.path, error))
     }
 
     /// Makes new names in a directory durable, if the store is set so.
@@ -100,64 +123,196 @@ impl FileSystem {
         if !self.sync {
             return Ok(());
         }
-        File::open(path)
-            .and_then(|directory| directory.sync_all())
-            .map_err(|error| Error::io("sync directory", path, error))
+        let synced = self.disk.sync(IoKind::SyncDirectory, path, || File::open(path)?.sync_all());
+        synced.map_err(|error| Error::io("sync directory", path, error))
     }
 
     pub(crate) fn read(&self, path: &Path) -> Result<Vec<u8>> {
-        std::fs::read(path).map_err(|error| Error::io("read", path, error))
+        self.call(IoKind::Read, "read", path, || std::fs::read(path))
+    }
+
+    /// Whether there is such a file or directory.
+    pub(crate) fn exists(&self, path: &Path) -> Result<bool> {
+        self.call(IoKind::Metadata, "look for", path, || path.try_exists())
+    }
+
+    /// Whether there is such a directory.
+    pub(crate) fn is_directory(&self, path: &Path) -> Result<bool> {
+        let metadata = self.disk.call(IoKind::Metadata, path, || std::fs::metadata(path));
+        match metadata {
+            Ok(metadata) => Ok(metadata.is_dir()),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(Error::io("look for", path, error)),
+        }
+    }
+
+    /// Bytes of a file.
+    pub(crate) fn size(&self, path: &Path) -> Result<u64> {
+        self.call(IoKind::Metadata, "read", path, || Ok(std::fs::metadata(path)?.len()))
     }
 
     pub(crate) fn create_directory(&self, path: &Path) -> Result<()> {
-        std::fs::create_dir_all(path).map_err(|error| Error::io("create directory", path, error))
+        self.call(IoKind::CreateDirectory, "create directory", path, || {
+            std::fs::create_dir_all(path)
+        })
     }
 
     /// Removes a file; one that is gone already is fine.
     pub(crate) fn remove(&self, path: &Path) -> Result<()> {
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(Error::io("remove", path, error))
-            }
-            _ => Ok(()),
-        }
+        self.call(IoKind::Remove, "remove", path, || gone_is_fine(std::fs::remove_file(path)))
+    }
+
+    /// Removes a directory with all that is in it; one that is gone already is fine.
+    pub(crate) fn remove_directory(&self, path: &Path) -> Result<()> {
+        self.call(IoKind::RemoveDirectory, "remove", path, || {
+            gone_is_fine(std::fs::remove_dir_all(path))
+        })
     }
 
     /// Names of the files in a directory; a directory that is not there has none.
     pub(crate) fn list(&self, path: &Path) -> Result<Vec<String>> {
-        let entries = match std::fs::read_dir(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            other => other.map_err(|error| Error::io("list", path, error))?,
-        };
-        let mut names = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(|error| Error::io("list", path, error))?;
-            if let Ok(name) = entry.file_name().into_string() {
-                names.push(name);
-            }
-        }
-        names.sort();
-        Ok(names)
+        self.call(IoKind::List, "list", path, || list(path))
     }
 }
 
-/// Creates a file, and its directory on the first miss.
-fn create(path: &Path) -> std::io::Result<File> {
-    match File::create(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let parent = path.parent().ok_or(error)?;
-            std::fs::create_dir_all(parent)?;
-            File::create(path)
-        }
+fn gone_is_fine(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }
 }
 
-/// An opendal service whose reads and writes are one open each.
+fn list(path: &Path) -> io::Result<Vec<String>> {
+    let entries = match std::fs::read_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        if let Ok(name) = entry?.file_name().into_string() {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// The calls themselves, and the faults that tests put before them.
+#[derive(Debug, Clone)]
+struct Disk {
+    faults: Option<Faults>,
+}
+
+impl Disk {
+    fn call<T>(
+        &self,
+        kind: IoKind,
+        path: &Path,
+        operation: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        self.call_with_name(kind, path, None, operation)
+    }
+
+    fn call_with_name<T>(
+        &self,
+        kind: IoKind,
+        path: &Path,
+        to: Option<&Path>,
+        operation: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let Some(faults) = &self.faults else { return operation() };
+        match faults.next(kind, path, to) {
+            Verdict::Go => operation(),
+            Verdict::Fail(Effect::Whole, error) => {
+                let _ = operation();
+                Err(error)
+            }
+            Verdict::Fail(Effect::Nothing | Effect::Half, error) => Err(error),
+        }
+    }
+
+    fn sync(
+        &self,
+        kind: IoKind,
+        path: &Path,
+        operation: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        let recorded = self.faults.as_ref().is_some_and(Faults::is_recording);
+        self.call(kind, path, || if recorded { Ok(()) } else { operation() })
+    }
+
+    /// Creates a file, and its directory on the first miss.
+    fn create(&self, path: &Path) -> io::Result<OutputFile> {
+        let create = || self.call(IoKind::Create, path, || File::create(path));
+        let file = match create() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let parent = path.parent().ok_or(error)?;
+                self.call(IoKind::CreateDirectory, parent, || std::fs::create_dir_all(parent))?;
+                create()?
+            }
+            other => other?,
+        };
+        Ok(OutputFile { disk: self.clone(), path: path.to_owned(), file })
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.call_with_name(IoKind::Rename, from, Some(to), || std::fs::rename(from, to))
+    }
+}
+
+/// A file that is being written.
+#[derive(Debug)]
+pub(crate) struct OutputFile {
+    disk: Disk,
+    path: PathBuf,
+    file: File,
+}
+
+impl OutputFile {
+    fn sync(&self) -> io::Result<()> {
+        self.disk.sync(IoKind::Sync, &self.path, || self.file.sync_all())
+    }
+
+    /// Bytes written so far.
+    pub(crate) fn size(&self) -> Result<u64> {
+        let metadata = self.disk.call(IoKind::Metadata, &self.path, || self.file.metadata());
+        Ok(metadata.map_err(|error| Error::io("read", &self.path, error))?.len())
+    }
+}
+
+impl Write for OutputFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(faults) = &self.disk.faults
+            && let Verdict::Fail(effect, error) = faults.next(IoKind::Write, &self.path, None)
+        {
+            let length = match effect {
+                Effect::Nothing => 0,
+                Effect::Half => bytes.len() / 2,
+                Effect::Whole => bytes.len(),
+            };
+            let _ = self.file.write_all(bytes.get(..length).unwrap_or_default());
+            return Err(error);
+        }
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// An opendal service for what crate `paimon` does to the files of a table: each read and each
+/// write is one open.
 #[derive(Debug)]
 struct DirectFiles {
-    /// Everything but reading and writing.
-    stock: Servicer,
+    disk: Disk,
     sync: bool,
 }
 
@@ -166,28 +321,33 @@ fn absolute(path: &str) -> PathBuf {
     Path::new("/").join(path.trim_start_matches('/'))
 }
 
+fn unsupported<T>() -> opendal_core::Result<T> {
+    Err(opendal_core::Error::new(
+        opendal_core::ErrorKind::Unsupported,
+        "the files of a state table are only read and written here",
+    ))
+}
+
 impl Service for DirectFiles {
     type Reader = DirectReader;
     type Writer = DirectWriter;
-    type Lister = oio::Lister;
-    type Deleter = oio::Deleter;
-    type Copier = oio::Copier;
+    type Lister = ();
+    type Deleter = ();
+    type Copier = ();
 
     fn info(&self) -> ServiceInfo {
-        self.stock.info_dyn()
+        ServiceInfo::new("fs", "/", "")
     }
 
     fn capability(&self) -> Capability {
-        self.stock.capability_dyn()
-    }
-
-    async fn create_dir(
-        &self,
-        context: &OperationContext,
-        path: &str,
-        args: OpCreateDir,
-    ) -> opendal_core::Result<RpCreateDir> {
-        self.stock.create_dir_dyn(context, path, args).await
+        Capability {
+            stat: true,
+            read: true,
+            write: true,
+            write_can_empty: true,
+            write_can_multi: true,
+            ..Capability::default()
+        }
     }
 
     async fn stat(
@@ -196,7 +356,11 @@ impl Service for DirectFiles {
         path: &str,
         _: OpStat,
     ) -> opendal_core::Result<RpStat> {
-        let metadata = std::fs::metadata(absolute(path)).map_err(new_std_io_error)?;
+        let path = absolute(path);
+        let metadata = self
+            .disk
+            .call(IoKind::Metadata, &path, || std::fs::metadata(&path))
+            .map_err(new_std_io_error)?;
         let mode = if metadata.is_dir() { EntryMode::DIR } else { EntryMode::FILE };
         Ok(RpStat::new(Metadata::new(mode).with_content_length(metadata.len())))
     }
@@ -207,7 +371,7 @@ impl Service for DirectFiles {
         path: &str,
         _: OpRead,
     ) -> opendal_core::Result<Self::Reader> {
-        Ok(DirectReader { path: absolute(path) })
+        Ok(DirectReader { disk: self.disk.clone(), path: absolute(path) })
     }
 
     fn write(
@@ -216,55 +380,74 @@ impl Service for DirectFiles {
         path: &str,
         _: OpWrite,
     ) -> opendal_core::Result<Self::Writer> {
-        Ok(DirectWriter { path: absolute(path), sync: self.sync, file: None, written: 0 })
+        let (disk, path) = (self.disk.clone(), absolute(path));
+        Ok(DirectWriter { disk, path, sync: self.sync, file: None, written: 0 })
     }
 
-    fn delete(&self, context: &OperationContext) -> opendal_core::Result<Self::Deleter> {
-        self.stock.delete_dyn(context)
-    }
-
-    fn list(
+    async fn create_dir(
         &self,
-        context: &OperationContext,
-        path: &str,
-        args: OpList,
-    ) -> opendal_core::Result<Self::Lister> {
-        self.stock.list_dyn(context, path, args)
+        _: &OperationContext,
+        _: &str,
+        _: OpCreateDir,
+    ) -> opendal_core::Result<RpCreateDir> {
+        unsupported()
+    }
+
+    fn delete(&self, _: &OperationContext) -> opendal_core::Result<Self::Deleter> {
+        unsupported()
+    }
+
+    fn list(&self, _: &OperationContext, _: &str, _: OpList) -> opendal_core::Result<Self::Lister> {
+        unsupported()
     }
 
     fn copy(
         &self,
-        context: &OperationContext,
-        from: &str,
-        to: &str,
-        args: OpCopy,
-        options: OpCopier,
+        _: &OperationContext,
+        _: &str,
+        _: &str,
+        _: OpCopy,
+        _: OpCopier,
     ) -> opendal_core::Result<Self::Copier> {
-        self.stock.copy_dyn(context, from, to, args, options)
+        unsupported()
     }
 
     async fn rename(
         &self,
-        context: &OperationContext,
-        from: &str,
-        to: &str,
-        args: OpRename,
+        _: &OperationContext,
+        _: &str,
+        _: &str,
+        _: OpRename,
     ) -> opendal_core::Result<RpRename> {
-        self.stock.rename_dyn(context, from, to, args).await
+        unsupported()
     }
 
     async fn presign(
         &self,
-        context: &OperationContext,
-        path: &str,
-        args: OpPresign,
+        _: &OperationContext,
+        _: &str,
+        _: OpPresign,
     ) -> opendal_core::Result<RpPresign> {
-        self.stock.presign_dyn(context, path, args).await
+        unsupported()
     }
 }
 
 struct DirectReader {
+    disk: Disk,
     path: PathBuf,
+}
+
+impl DirectReader {
+    fn read_range(&self, range: BytesRange) -> io::Result<Vec<u8>> {
+        let Self { disk, path } = self;
+        let file = disk.call(IoKind::Open, path, || File::open(path))?;
+        let length = disk.call(IoKind::Metadata, path, || file.metadata())?.len();
+        let rest = length.saturating_sub(range.offset());
+        let wanted = range.size().map_or(rest, |size| size.min(rest));
+        let mut bytes = vec![0; usize::try_from(wanted).unwrap_or(usize::MAX)];
+        disk.call(IoKind::Read, path, || file.read_exact_at(&mut bytes, range.offset()))?;
+        Ok(bytes)
+    }
 }
 
 impl oio::Read for DirectReader {
@@ -277,28 +460,24 @@ impl oio::Read for DirectReader {
     }
 
     async fn read(&self, range: BytesRange) -> opendal_core::Result<(RpRead, Buffer)> {
-        let file = File::open(&self.path).map_err(new_std_io_error)?;
-        let length = file.metadata().map_err(new_std_io_error)?.len();
-        let rest = length.saturating_sub(range.offset());
-        let wanted = range.size().map_or(rest, |size| size.min(rest));
-        let mut bytes = vec![0; usize::try_from(wanted).unwrap_or(usize::MAX)];
-        file.read_exact_at(&mut bytes, range.offset()).map_err(new_std_io_error)?;
-        let metadata = Metadata::new(EntryMode::FILE).with_content_length(wanted);
+        let bytes = self.read_range(range).map_err(new_std_io_error)?;
+        let metadata = Metadata::new(EntryMode::FILE).with_content_length(bytes.len() as u64);
         Ok((RpRead::new(metadata), Buffer::from(bytes)))
     }
 }
 
 struct DirectWriter {
+    disk: Disk,
     path: PathBuf,
     sync: bool,
-    file: Option<File>,
+    file: Option<OutputFile>,
     written: u64,
 }
 
 impl DirectWriter {
-    fn file(&mut self) -> opendal_core::Result<&mut File> {
+    fn file(&mut self) -> opendal_core::Result<&mut OutputFile> {
         if self.file.is_none() {
-            self.file = Some(create(&self.path).map_err(new_std_io_error)?);
+            self.file = Some(self.disk.create(&self.path).map_err(new_std_io_error)?);
         }
         self.file.as_mut().ok_or_else(|| {
             opendal_core::Error::new(opendal_core::ErrorKind::Unexpected, "file is not open")
@@ -320,12 +499,13 @@ impl oio::Write for DirectWriter {
         let sync = self.sync;
         let file = self.file()?;
         if sync {
-            file.sync_all().map_err(new_std_io_error)?;
+            file.sync().map_err(new_std_io_error)?;
         }
         Ok(Metadata::new(EntryMode::FILE).with_content_length(self.written))
     }
 
     async fn abort(&mut self) -> opendal_core::Result<()> {
-        std::fs::remove_file(&self.path).map_err(new_std_io_error)
+        let Self { disk, path, .. } = self;
+        disk.call(IoKind::Remove, path, || std::fs::remove_file(&*path)).map_err(new_std_io_error)
     }
 }

@@ -1,5 +1,7 @@
 //! One process at a time: a lock file that says who has it.
 
+use crate::fault::IoKind;
+use crate::file_system::FileSystem;
 use crate::{Error, ErrorKind, Result};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
@@ -16,15 +18,11 @@ impl Lock {
     ///
     /// # Errors
     /// `Locked`, naming the other process, when it is taken.
-    pub(crate) fn take(directory: &Path) -> Result<Self> {
+    pub(crate) fn take(files: &FileSystem, directory: &Path) -> Result<Self> {
         let path: PathBuf = directory.join("LOCK");
-        let mut file = OpenOptions::new()
-            .create(true)
-            .read(true)
-            .write(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(|error| Error::io("open", &path, error))?;
+        let mut file = files.call(IoKind::Lock, "open", &path, || {
+            OpenOptions::new().create(true).read(true).write(true).truncate(false).open(&path)
+        })?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

@@ -111,7 +111,7 @@ pub(crate) fn read_snapshot(
 }
 
 pub(crate) fn read_snapshot_file(files: &FileSystem, path: &Path) -> Result<Snapshot> {
-    if !path.exists() {
+    if !files.exists(path)? {
         return Err(Error::not_found(format!("there is no {}", path.display())));
     }
     serde_json::from_slice(&files.read(path)?).map_err(|error| {
@@ -243,7 +243,7 @@ pub(crate) fn open_pin(
     for (bucket, meta) in content.data_files.iter().filter(|(bucket, _)| wanted(bucket)) {
         check_raw(table, meta)?;
         let path = table.bucket(*bucket).join(&meta.file_name);
-        let opened = Content::open(&path, schema, meta.row_count)?;
+        let opened = Content::open(files, &path, schema, meta.row_count)?;
         let of_bucket = buckets.get_mut(*bucket as usize).ok_or_else(|| {
             Error::corrupt(format!("table {}: there should be no bucket {bucket}", table.name))
         })?;

@@ -53,18 +53,20 @@ pub struct TableInfo {
 /// # Errors
 /// `Storage` when the warehouse cannot be read; `Corrupt` when a table is damaged.
 pub fn list_tables(warehouse: &Path, tenant: &str) -> Result<Vec<TableInfo>> {
-    let files = FileSystem::new(false)?;
+    let files = FileSystem::new(false, None)?;
     let warehouse =
         std::path::absolute(warehouse).map_err(|error| Error::io("resolve", warehouse, error))?;
     let database = warehouse.join(format!("{tenant}.db"));
     let names = files.list(&database)?;
-    names
-        .iter()
-        .map(|name| table_directory(&warehouse, tenant, name))
+    let mut tables = Vec::new();
+    for name in &names {
+        let table = table_directory(&warehouse, tenant, name);
         // One that is being made has no snapshot yet; a stray file is no table.
-        .filter(|table| table.snapshots().is_dir())
-        .map(|table| describe(&files, table))
-        .collect()
+        if files.is_directory(&table.snapshots())? {
+            tables.push(describe(&files, table)?);
+        }
+    }
+    Ok(tables)
 }
 
 fn describe(files: &FileSystem, table: TableDirectory) -> Result<TableInfo> {
@@ -112,7 +114,7 @@ impl StateReader {
         }
         let warehouse = std::path::absolute(warehouse)
             .map_err(|error| Error::io("resolve", warehouse, error))?;
-        Self::of(FileSystem::new(false)?, table_directory(&warehouse, tenant, table))
+        Self::of(FileSystem::new(false, None)?, table_directory(&warehouse, tenant, table))
     }
 
     fn of(files: FileSystem, table: TableDirectory) -> Result<Self> {
@@ -201,7 +203,7 @@ impl StateReader {
             }
             At::Checkpoint(checkpoint) => {
                 let path = self.table.tag(*checkpoint);
-                if !path.exists() {
+                if !self.files.exists(&path)? {
                     let known = tagged_checkpoints(&self.files, &self.table)?;
                     let known: Vec<String> = known.keys().map(u64::to_string).collect();
                     return Err(Error::not_found(format!(
@@ -226,7 +228,9 @@ impl StateReader {
             let opened = read_snapshot(&self.files, &self.table, id)
                 .and_then(|snapshot| self.open_snapshot(&snapshot, bucket));
             match opened {
-                Err(_) if attempt < ATTEMPTS && !self.table.snapshot(id).exists() => attempt += 1,
+                Err(_) if attempt < ATTEMPTS && !self.files.exists(&self.table.snapshot(id))? => {
+                    attempt += 1;
+                }
                 other => return other,
             }
         }

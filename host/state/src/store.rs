@@ -8,7 +8,7 @@ use crate::schema::{EXPIRES_COLUMN, TableSchema, paimon_schema};
 use crate::view::SharedView;
 use crate::worker::{Command, Job, Worker, WorkerLinks};
 use crate::{
-    Clock, Column, ColumnType, Error, ErrorKind, KeyGroups, Result, StateKind, ValueState,
+    Clock, Column, ColumnType, Error, ErrorKind, Faults, KeyGroups, Result, StateKind, ValueState,
 };
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use std::collections::BTreeMap;
@@ -35,6 +35,8 @@ pub struct StoreOptions {
     pub merge_trigger_runs: usize,
     /// The clock that times to live go by.
     pub clock: Clock,
+    /// For tests: makes calls to the file system fail.
+    pub faults: Option<Faults>,
 }
 
 impl Default for StoreOptions {
@@ -46,6 +48,7 @@ impl Default for StoreOptions {
             snapshot_retained_ms: 60_000,
             merge_trigger_runs: 5,
             clock: Clock::system(),
+            faults: None,
         }
     }
 }
@@ -156,11 +159,11 @@ impl StateStore {
         if options.write_buffer_limit_bytes > 1 << 30 {
             return Err(Error::invalid("write_buffer_limit_bytes must be at most 1 GiB"));
         }
-        let files = FileSystem::new(options.sync)?;
+        let files = FileSystem::new(options.sync, options.faults.clone())?;
         files.create_directory(warehouse)?;
         let warehouse = std::path::absolute(warehouse)
             .map_err(|error| Error::io("resolve", warehouse, error))?;
-        let lock = Lock::take(&warehouse)?;
+        let lock = Lock::take(&files, &warehouse)?;
         let (jobs, queue) = unbounded::<Job>();
         let pool = spawn("howdah-merge", move || {
             for job in queue {
@@ -403,12 +406,7 @@ fn create(
     let bytes = serde_json::to_vec_pretty(&stored)
         .map_err(|error| Error::invalid(format!("table {}: {error}", table.name)))?;
     // Nothing goes before it is sure that something can take its place.
-    match std::fs::remove_dir_all(&table.root) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(Error::io("remove", &table.root, error));
-        }
-        _ => {}
-    }
+    files.remove_directory(&table.root)?;
     files.create_directory(&table.schemas())?;
     files.replace(&table.schemas().join("schema-0"), &bytes)?;
     let committer = Committer::create(files.clone(), table, schema)?;

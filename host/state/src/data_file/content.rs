@@ -5,6 +5,7 @@
 )]
 
 use super::mapping;
+use crate::file_system::FileSystem;
 use crate::key::{EncodedKeys, write_eight, write_four};
 use crate::schema::{KEY_GROUP_COLUMN, TableSchema};
 use crate::value_column::{SourceColumn, ValueColumn};
@@ -82,14 +83,19 @@ impl Content {
     ///
     /// # Errors
     /// `Corrupt` when the file is not what its metadata says.
-    pub(crate) fn open(path: &Path, schema: &TableSchema, row_count: i64) -> Result<Self> {
+    pub(crate) fn open(
+        files: &FileSystem,
+        path: &Path,
+        schema: &TableSchema,
+        row_count: i64,
+    ) -> Result<Self> {
         let corrupt = |why: String| {
             Error::new(
                 ErrorKind::Corrupt,
                 format!("data file {} is damaged: {why}", path.display()),
             )
         };
-        let bytes = mapping::map(path)?;
+        let bytes = mapping::map(files, path)?;
         let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
         let metadata = without_panic(|| ArrowReaderMetadata::load(&bytes, options))
             .map_err(corrupt)?

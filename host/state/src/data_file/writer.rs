@@ -2,7 +2,7 @@
 
 use super::statistics::{ColumnRange, binary_row, datum};
 use super::{Content, DataFile};
-use crate::file_system::FileSystem;
+use crate::file_system::{FileSystem, OutputFile};
 use crate::schema::{KEY_GROUP_COLUMN, LEADING_COLUMNS, TableSchema, to_paimon};
 use crate::{Column, ColumnType, Error, ErrorKind, Result};
 use arrow_array::cast::AsArray;
@@ -14,7 +14,6 @@ use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, Encoding};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::schema::types::ColumnPath;
-use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,8 +39,8 @@ pub(crate) struct DataFileWriter<'a> {
     files: &'a FileSystem,
     schema: &'a TableSchema,
     path: PathBuf,
-    unfinished: Unfinished,
-    writer: ArrowWriter<BufWriter<File>>,
+    unfinished: Unfinished<'a>,
+    writer: ArrowWriter<BufWriter<OutputFile>>,
     rows: usize,
     /// Of `kg` and the key columns.
     ranges: Vec<ColumnRange>,
@@ -68,7 +67,7 @@ impl<'a> DataFileWriter<'a> {
         Ok(Self {
             files,
             schema,
-            unfinished: Unfinished { path: Some(path.clone()) },
+            unfinished: Unfinished { files, path: Some(path.clone()) },
             path,
             writer,
             rows: 0,
@@ -140,8 +139,8 @@ impl<'a> DataFileWriter<'a> {
         let buffer = writer.into_inner().map_err(|error| write_error(&path, error))?;
         let file =
             buffer.into_inner().map_err(|error| Error::io("write", &path, error.into_error()))?;
-        files.sync_file(&file, &path)?;
-        let file_size = file.metadata().map_err(|error| Error::io("read", &path, error))?.len();
+        files.sync_file(&file)?;
+        let file_size = file.size()?;
         drop(file);
 
         let key: Vec<Column> = key_row(schema).collect();
@@ -198,22 +197,23 @@ impl<'a> DataFileWriter<'a> {
             write_cols: None,
             column_max_sequence_numbers: None,
         };
-        let content = Content::open(&path, schema, meta.row_count)?;
+        let content = Content::open(files, &path, schema, meta.row_count)?;
         unfinished.path = None;
         Ok(DataFile::new(bucket, meta, content))
     }
 }
 
 /// A file that goes again unless it is finished.
-struct Unfinished {
+struct Unfinished<'a> {
+    files: &'a FileSystem,
     path: Option<PathBuf>,
 }
 
-impl Drop for Unfinished {
+impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
             // What is left is removed when the table is next opened.
-            let _ = std::fs::remove_file(path);
+            let _ = self.files.remove(path);
         }
     }
 }

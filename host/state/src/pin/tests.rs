@@ -29,7 +29,7 @@ fn encode<'a>(
 
 /// One file of these rows.
 fn write(directory: &Path, schema: &TableSchema, rows: &Rows, level: i32) -> Arc<DataFile> {
-    let files = FileSystem::new(false).unwrap();
+    let files = FileSystem::new(false, None).unwrap();
     let keys = encode(schema, rows.keys());
     let mut order: Vec<usize> = (0..keys.len()).collect();
     let group = |row: usize| schema.key_groups.group_of(keys.hashes()[row]);

@@ -9,6 +9,7 @@
 )]
 
 mod damage;
+mod faults;
 mod fixture;
 mod format;
 mod lifecycle;

@@ -12,21 +12,25 @@ use std::process::{Command, ExitCode};
 /// Measure, and print a table with the machine, the versions and the options
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What to measure
-    #[arg(value_enum)]
+    #[command(subcommand)]
     suite: Suite,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Suite {
+    Pipeline(PipelineArgs),
+    State(crate::bench_state::Args),
+}
+
+/// Measure `howdah run` of Nexmark q18, the whole process
+#[derive(Debug, clap::Args)]
+struct PipelineArgs {
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
     /// Runs of each case; the median counts
     #[arg(long, default_value = "5", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
     runs: u32,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Suite {
-    /// `howdah run` of Nexmark q18, the whole process
-    Pipeline,
 }
 
 /// A figure, and what it is held against.
@@ -54,10 +58,15 @@ struct Figure {
 
 /// Runs `cargo xtask bench`.
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
+    match &args.suite {
+        Suite::Pipeline(args) => run_pipeline(workspace, args),
+        Suite::State(args) => crate::bench_state::run(workspace, args),
+    }
+}
+
+fn run_pipeline(workspace: &Workspace, args: &PipelineArgs) -> Result<ExitCode> {
     crate::setup::prepare(workspace)?;
-    let figures = match args.suite {
-        Suite::Pipeline => pipeline(workspace, args.runs)?,
-    };
+    let figures = pipeline(workspace, args.runs)?;
     if args.json {
         for figure in &figures {
             print(&serde_json::to_string(figure)?)?;
@@ -153,7 +162,7 @@ fn summary(run: &Measured) -> Result<RunSummary> {
 }
 
 /// One line on what the figures were measured on.
-fn machine() -> String {
+pub(crate) fn machine() -> String {
     let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpus
         .lines()

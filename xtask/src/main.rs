@@ -1,6 +1,7 @@
 //! Commands of this workspace: `cargo xtask setup | demo | test | bench`.
 
 mod bench;
+mod bench_state;
 mod command;
 mod demo;
 mod measure;
@@ -22,8 +23,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check everything the build and the tests need, and get what is missing
-    Setup,
+    Setup(setup::Args),
     Demo(demo::Args),
     Test(test::Args),
     Bench(bench::Args),
@@ -42,8 +42,8 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<ExitCode> {
     let workspace = workspace::Workspace::find()?;
     match &arguments.command {
-        Command::Setup => {
-            setup::prepare(&workspace)?;
+        Command::Setup(args) => {
+            setup::run(&workspace, args)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Demo(args) => demo::run(&workspace, args),

@@ -1,9 +1,9 @@
 //! What the build and the tests need, and how to get it.
 
-use crate::command::{output, run, say, succeeds};
+use crate::command::{output, run as run_command, say, succeeds};
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Operators are compiled for this target.
@@ -11,6 +11,23 @@ const WASM_TARGET: &str = "wasm32-unknown-unknown";
 
 /// Where Debian's packages have their compiler.
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
+
+/// Check everything the build and the tests need, and get what is missing
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Get RocksDB too, which `cargo xtask bench state` compares with; downloads 330 MB
+    #[arg(long)]
+    rocksdb: bool,
+}
+
+/// Runs `cargo xtask setup`.
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    prepare(workspace)?;
+    if args.rocksdb {
+        say(&format!("RocksDB         {}", get_rocksdb(workspace)?.display()));
+    }
+    Ok(())
+}
 
 /// Checks everything and gets what is missing. Quick when nothing is.
 pub(crate) fn prepare(workspace: &Workspace) -> Result<()> {
@@ -26,7 +43,7 @@ fn wasm_target() -> Result<String> {
     }
     if succeeds(Command::new("rustup").arg("--version")) {
         let mut add = Command::new("rustup");
-        if let Err(error) = run(add.args(["target", "add", WASM_TARGET])) {
+        if let Err(error) = run_command(add.args(["target", "add", WASM_TARGET])) {
             say(&format!("rustup cannot get it ({error}); trying the system's packages"));
         }
     }
@@ -104,7 +121,7 @@ fn run_as_root(words: &[&str]) {
     let Some((program, arguments)) = words.split_first() else { return };
     let mut command = Command::new(program);
     command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
-    if let Err(error) = run(&mut command) {
+    if let Err(error) = run_command(&mut command) {
         say(&format!("{error:#}"));
     }
 }
@@ -128,16 +145,26 @@ fn oracle_python(workspace: &Workspace) -> Result<String> {
     let system = system_python()?;
     let mut create = Command::new(&system);
     create.args(["-m", "venv"]).arg(&directory);
-    if run(&mut create).is_err() {
+    if run_command(&mut create).is_err() {
         // Debian packs the module apart.
         install(&["python3-venv"]);
-        run(&mut create).context(
+        run_command(&mut create).context(
             "the tests need Python's venv module; on Debian: `apt-get install python3-venv`",
         )?;
     }
-    run(Command::new(&python)
-        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r"])
-        .arg(&requirements))
+    run_command(
+        Command::new(&python)
+            .args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--no-deps",
+                "-r",
+            ])
+            .arg(&requirements),
+    )
     .context("cannot install the packages that the tests compare with")?;
     std::fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))?;
     Ok(python.display().to_string())
@@ -154,4 +181,69 @@ fn system_python() -> Result<String> {
     bail!(
         "the tests need Python 3.11 to 3.13 as `python3`; on Debian: `apt-get install python3 python3-venv`"
     )
+}
+
+/// The Python package that carries RocksDB, pinned: Flink's own build of it for Linux on x86-64.
+/// Of the builds that package registries have it answers quickest (Debian's 7.8 and the 9.8 that
+/// comes with Spark take 10 to 25% more CPU time for the same lookups), and it exports the C API.
+const ROCKSDB_PACKAGE: &str = "apache-flink-libraries==2.3.0 \
+--hash=sha256:38ece876553286b3a285cf344c2d2038f8a7ca10da5df54d5107250386d64151\n";
+
+/// Takes the library out of the jar in the package, and checks it. Arguments: the directory of
+/// the package, the file to write.
+const ROCKSDB_UNPACK: &str = r#"
+import hashlib, pathlib, sys, zipfile
+directory, target = map(pathlib.Path, sys.argv[1:])
+[wheel] = directory.glob("apache_flink_libraries-*.whl")
+with zipfile.ZipFile(wheel) as package, package.open("pyflink/lib/flink-dist-2.3.0.jar") as jar:
+    library = zipfile.ZipFile(jar).read("librocksdbjni-linux64.so")
+found = hashlib.sha256(library).hexdigest()
+if found != "a042b1d888000a77298eac21cf18da9fa06d8043a59b0c69129d566c9e270bff":
+    sys.exit(f"the RocksDB library in {wheel.name} is another one than expected: {found}")
+partial = target.with_suffix(".partial")
+partial.write_bytes(library)
+partial.replace(target)
+"#;
+
+/// Where RocksDB's shared library is, once it is there.
+pub(crate) fn rocksdb_library(workspace: &Workspace) -> PathBuf {
+    workspace.target.join("rocksdb/librocksdb-8.10.0-of-flink-2.3.0.so")
+}
+
+fn get_rocksdb(workspace: &Workspace) -> Result<PathBuf> {
+    let library = rocksdb_library(workspace);
+    if library.is_file() {
+        return Ok(library);
+    }
+    let directory = workspace.target.join("rocksdb");
+    std::fs::create_dir_all(&directory)
+        .with_context(|| format!("cannot create {}", directory.display()))?;
+    let requirements = directory.join("requirements.txt");
+    std::fs::write(&requirements, ROCKSDB_PACKAGE)
+        .with_context(|| format!("cannot write {}", requirements.display()))?;
+    let python = workspace.oracle_python();
+    run_command(
+        Command::new(&python)
+            .args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"])
+            .args(["--only-binary=:all:", "--require-hashes", "--dest"])
+            .arg(&directory)
+            .arg("--requirement")
+            .arg(&requirements),
+    )
+    .context("cannot get the package that carries RocksDB")?;
+    let unpack = Command::new(&python)
+        .args(["-c", ROCKSDB_UNPACK])
+        .args([&directory, &library])
+        .status()
+        .context("cannot run Python")?;
+    if !unpack.success() {
+        bail!("cannot take RocksDB out of its package");
+    }
+    // Large, and not needed any more.
+    for entry in directory.read_dir()?.flatten() {
+        if entry.path().extension().is_some_and(|extension| extension == "whl") {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(library)
 }

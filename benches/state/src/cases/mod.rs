@@ -1,0 +1,67 @@
+//! What is measured.
+
+mod probe;
+mod update;
+
+use crate::base::Bases;
+use crate::figure::Figure;
+use crate::rocksdb::{self, Library};
+use anyhow::Result;
+
+/// A group of rows of the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Case {
+    /// Lookups of 1,000 keys that are on disk, or nowhere
+    Probe,
+    /// Read, count up, write back, with checkpoints
+    Update,
+}
+
+impl Case {
+    pub(crate) const ALL: [Self; 2] = [Self::Probe, Self::Update];
+
+    pub(crate) fn run(
+        self,
+        setting: &Setting,
+        report: &mut dyn FnMut(Figure) -> Result<()>,
+    ) -> Result<()> {
+        match self {
+            Self::Probe => probe::run(setting, report)?,
+            Self::Update => update::run(setting, report)?,
+        }
+        setting.bases.clean()
+    }
+}
+
+/// What all cases share.
+pub(crate) struct Setting {
+    pub(crate) bases: Bases,
+    /// `None`: RocksDB is left out.
+    pub(crate) rocksdb: Option<Library>,
+    pub(crate) rows: Vec<u64>,
+    pub(crate) quick: bool,
+}
+
+impl Setting {
+    /// The lines over the table.
+    pub(crate) fn describe(&self) -> String {
+        match &self.rocksdb {
+            Some(library) => format!("RocksDB: {}; {}", library.name, rocksdb::OPTIONS),
+            None => "RocksDB was left out: no ratio to it is judged".to_owned(),
+        }
+    }
+
+    /// Rounds of a case: the median counts.
+    pub(crate) fn rounds(&self, rounds: usize) -> usize {
+        if self.quick { rounds.div_ceil(4) } else { rounds }
+    }
+}
+
+/// `5M`, `100K`.
+pub(crate) fn short(rows: u64) -> String {
+    match rows {
+        _ if rows.is_multiple_of(1_000_000) => format!("{}M", rows / 1_000_000),
+        _ if rows.is_multiple_of(1000) => format!("{}K", rows / 1000),
+        _ => rows.to_string(),
+    }
+}

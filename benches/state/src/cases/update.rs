@@ -1,0 +1,242 @@
+//! The loop of a stateful operator: read the state of a batch of keys, count it up, write it back;
+//! a checkpoint after every 100,000 records.
+
+use super::{Setting, short};
+use crate::base::first_value;
+use crate::figure::{Bar, Figure};
+use crate::hash_map::HashMapStore;
+use crate::measure::{Cost, Stopwatch, median, wait_until_idle};
+use crate::ours::Ours;
+use crate::rocksdb::{Compaction, RocksDb};
+use crate::workload::{Batch, Counted, Keys, Random, Shape, absent, distinct, present, scatter};
+use anyhow::{Result, ensure};
+use howdah_state::{Restore, StoreOptions};
+use std::fs;
+use std::path::PathBuf;
+
+/// Records of a batch, before keys that repeat are put together.
+const BATCH_RECORDS: u64 = 5000;
+/// Batches between two checkpoints.
+const CHECKPOINT_BATCHES: u64 = 20;
+/// Checkpoints of a round.
+const CHECKPOINTS: u64 = 5;
+
+/// Which keys the records have.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Hit,
+    Miss,
+    Zipf,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::Hit, Self::Miss, Self::Zipf];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Hit => "hit",
+            Self::Miss => "90% miss",
+            Self::Zipf => "zipf",
+        }
+    }
+}
+
+pub(crate) fn run(setting: &Setting, report: &mut dyn FnMut(Figure) -> Result<()>) -> Result<()> {
+    for &rows in &setting.rows {
+        for kind in Kind::ALL {
+            run_kind(setting, kind, rows, report)?;
+        }
+    }
+    Ok(())
+}
+
+/// One of the stores, with a loop under way.
+trait Store {
+    fn count_up(&mut self, batch: &Batch) -> Result<Counted>;
+    /// Begins a checkpoint, or does all of it.
+    fn checkpoint(&mut self) -> Result<()>;
+    /// Until the last checkpoint is complete.
+    fn finish(&mut self) -> Result<()>;
+}
+
+fn run_kind(
+    setting: &Setting,
+    kind: Kind,
+    rows: u64,
+    report: &mut dyn FnMut(Figure) -> Result<()>,
+) -> Result<()> {
+    let rounds = setting.rounds(3);
+    let mut stream = Stream::new(kind, rows)?;
+    let base = setting.bases.ours(Shape::Int64, rows)?;
+    let options = StoreOptions::default();
+    let sync = options.sync;
+    let mut ours = OurStore(Ours::open(
+        &base.directory,
+        Shape::Int64,
+        options,
+        Restore::Snapshot(base.snapshot),
+    )?);
+    let mut rocksdb = match &setting.rocksdb {
+        None => None,
+        Some(library) => {
+            let directory = setting.bases.rocksdb(library, Shape::Int64, rows)?;
+            let database = RocksDb::open(library, &directory, Compaction::Automatic)?;
+            Some(RocksDbStore { database, checkpoints: 0, previous: None })
+        }
+    };
+    let mut hash_map = HashMapStore::new(&setting.bases.work("hash-map")?, sync);
+    (0..rows).map(present).for_each(|number| hash_map.put(number, first_value(number)));
+
+    let mut costs: [Vec<Cost>; 3] = Default::default();
+    for _ in 0..rounds {
+        let batches = stream.round()?;
+        let (answers, cost) = time(&mut ours, &batches)?;
+        costs[0].push(cost);
+        if let Some(rocksdb) = &mut rocksdb {
+            let (theirs, cost) = time(rocksdb, &batches)?;
+            ensure!(answers == theirs, "howdah read {answers:?}, RocksDB {theirs:?}");
+            costs[1].push(cost);
+        }
+        let (theirs, cost) = time(&mut hash_map, &batches)?;
+        ensure!(answers == theirs, "howdah read {answers:?}, the hash map {theirs:?}");
+        costs[2].push(cost);
+    }
+    ours.0.close()?;
+
+    let records = (CHECKPOINTS * CHECKPOINT_BATCHES * BATCH_RECORDS) as f64;
+    let of = |store: usize, figure: &dyn Fn(&Cost) -> f64| {
+        let figures: Vec<f64> = costs[store].iter().map(figure).collect();
+        (!figures.is_empty()).then(|| median(&figures))
+    };
+    let speed = |cost: &Cost| records / cost.wall_s / 1e3;
+    let cpu = |cost: &Cost| cost.cpu_s / records * 1e6;
+    let detail = |store: usize| match of(store, &cpu) {
+        Some(peer) => format!("CPU {:.2} / {peer:.2} us", of(0, &cpu).unwrap_or(f64::NAN)),
+        None => format!("CPU {:.2} us", of(0, &cpu).unwrap_or(f64::NAN)),
+    };
+    let figure = |store: usize, name: &'static str, bar: Bar| {
+        let case = format!("update {}: {}", short(rows), kind.name());
+        Figure::new(case, "K rec/s", of(0, &speed).unwrap_or(f64::NAN))
+            .against(name, of(store, &speed))
+            .bar(bar)
+            .detail(detail(store))
+    };
+    report(figure(1, "RocksDB", Bar::RatioAtLeast(4.0)))?;
+    let bar = if rows >= 5_000_000 { Bar::RatioAtLeast(2.0) } else { Bar::None };
+    report(figure(2, "hash map", bar))
+}
+
+/// Runs a round and waits for its last checkpoint. CPU time goes on until the background is idle,
+/// so that work that is put off is not work that is saved.
+fn time(store: &mut dyn Store, batches: &[Batch]) -> Result<(Counted, Cost)> {
+    let mut counted = Counted::default();
+    let watch = Stopwatch::start();
+    for (at, batch) in (1..).zip(batches) {
+        counted += store.count_up(batch)?;
+        if at % CHECKPOINT_BATCHES == 0 {
+            store.checkpoint()?;
+        }
+    }
+    store.finish()?;
+    let wall_s = watch.cost().wall_s;
+    wait_until_idle();
+    Ok((counted, Cost { wall_s, cpu_s: watch.cost().cpu_s }))
+}
+
+/// The records.
+struct Stream {
+    kind: Kind,
+    rows: u64,
+    keys: Keys,
+    random: Random,
+    /// New keys so far.
+    new: u64,
+}
+
+impl Stream {
+    fn new(kind: Kind, rows: u64) -> Result<Self> {
+        let keys = Keys::new(Shape::Int64)?;
+        Ok(Self { kind, rows, keys, random: Random(rows), new: 0 })
+    }
+
+    fn number(&mut self) -> u64 {
+        match self.kind {
+            Kind::Hit => present(self.random.below(self.rows)),
+            Kind::Zipf => present(self.random.zipf_below(self.rows)),
+            Kind::Miss if self.random.below(10) == 0 => present(self.random.below(self.rows)),
+            Kind::Miss => {
+                self.new += 1;
+                // Each once: there are more rows than records in all rounds together.
+                absent(scatter(self.new % self.rows, self.rows) + self.new / self.rows * self.rows)
+            }
+        }
+    }
+
+    fn round(&mut self) -> Result<Vec<Batch>> {
+        (0..CHECKPOINTS * CHECKPOINT_BATCHES)
+            .map(|_| {
+                let numbers = (0..BATCH_RECORDS).map(|_| self.number()).collect();
+                self.keys.batch(distinct(numbers))
+            })
+            .collect()
+    }
+}
+
+struct OurStore(Ours);
+
+impl Store for OurStore {
+    fn count_up(&mut self, batch: &Batch) -> Result<Counted> {
+        self.0.count_up(batch)
+    }
+
+    /// One is under way at a time, as in a pipeline.
+    fn checkpoint(&mut self) -> Result<()> {
+        self.0.wait_until_published()?;
+        self.0.freeze()
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.0.wait_until_published().map(|_| ())
+    }
+}
+
+struct RocksDbStore {
+    database: RocksDb,
+    checkpoints: u64,
+    previous: Option<PathBuf>,
+}
+
+impl Store for RocksDbStore {
+    fn count_up(&mut self, batch: &Batch) -> Result<Counted> {
+        self.database.count_up(&batch.sorted)
+    }
+
+    fn checkpoint(&mut self) -> Result<()> {
+        self.checkpoints += 1;
+        let name = format!("checkpoint-{}", self.checkpoints);
+        let directory = self.database.directory().join(name);
+        self.database.checkpoint(&directory)?;
+        if let Some(previous) = self.previous.replace(directory) {
+            fs::remove_dir_all(previous)?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Store for HashMapStore {
+    fn count_up(&mut self, batch: &Batch) -> Result<Counted> {
+        Ok(Self::count_up(self, batch))
+    }
+
+    fn checkpoint(&mut self) -> Result<()> {
+        Self::checkpoint(self)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}

@@ -161,6 +161,16 @@ impl Committer {
         &self.pin
     }
 
+    /// Greater than every sequence number on disk.
+    pub(crate) fn next_sequence_number(&self) -> i64 {
+        self.next_sequence_number
+    }
+
+    /// Takes note of sequence numbers that came from elsewhere.
+    pub(crate) fn pass_sequence_number(&mut self, used: i64) {
+        self.next_sequence_number = self.next_sequence_number.max(used.saturating_add(1));
+    }
+
     /// Gives out sequence numbers for this many rows; returns the first.
     pub(crate) fn take_sequence_numbers(&mut self, rows: usize) -> i64 {
         let first = self.next_sequence_number;

@@ -3,7 +3,9 @@
 use crate::committer::{Change, Committer};
 use crate::data_file::{DataFileWriter, FileId, Source};
 use crate::write_buffer::{Location, Status, WriteBuffer};
-use crate::{Error, Result};
+use crate::{Error, Result, StateKind};
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::Int64Type;
 use paimon::spec::CommitKind;
 use roaring::RoaringBitmap;
 use std::collections::{HashMap, HashSet};
@@ -108,22 +110,32 @@ fn write_rows(
             committer.table.name
         ))
     })?;
+    let is_list = committer.schema.kind == StateKind::List;
     let first_sequence_number = committer.take_sequence_numbers(rows.len());
     let mut sequence_numbers = first_sequence_number..;
+    let mut greatest = first_sequence_number;
     let directory = committer.table.bucket(*subtask);
     let mut writer = DataFileWriter::create(&committer.files, &committer.schema, &directory)?;
     for batch in rows.chunks(BATCH_ROWS) {
         let in_buffer: Vec<u32> = batch.iter().map(|(_, row)| *row).collect();
         let mut columns = committer.schema.encoder.decode(&keys.take(&in_buffer))?;
+        // What is appended to a list later must come behind all that is there.
+        let positions = columns.last().filter(|_| is_list);
+        let numbers = match positions.and_then(|last| last.as_primitive_opt::<Int64Type>()) {
+            Some(positions) => positions.values().to_vec(),
+            None => sequence_numbers.by_ref().take(batch.len()).collect(),
+        };
+        greatest = numbers.iter().copied().max().unwrap_or(0).max(greatest);
         let optional: Vec<Option<u32>> = in_buffer.iter().copied().map(Some).collect();
         columns.extend(buffer.gather(&optional)?);
         writer.write(
             batch.iter().map(|(group, _)| i32::try_from(*group).unwrap_or(i32::MAX)).collect(),
-            sequence_numbers.by_ref().take(batch.len()).collect(),
+            numbers,
             columns,
         )?;
     }
     let file = writer.finish(*subtask, level, Source::Append)?;
+    committer.pass_sequence_number(greatest);
     for (in_file, (_, row)) in (0..).zip(&rows) {
         if let Some(location) = locations.get_mut(*row as usize) {
             *location = Location::At { file: file.id, row: in_file };

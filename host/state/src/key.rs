@@ -73,6 +73,21 @@ impl KeyEncoder {
         &self.columns
     }
 
+    /// Where in an encoded row key the columns lie that decide the key group.
+    pub(crate) fn grouping_bytes(&self, key: &[u8]) -> Range<usize> {
+        let mut ends = vec![0];
+        let mut position = 0;
+        for column in self.columns.iter().take(self.grouping.end) {
+            position = match column.column_type {
+                ColumnType::Boolean => position + 1,
+                ColumnType::Utf8 | ColumnType::Binary => end_of_bytes(key, position),
+                other => position + other.width_bytes().unwrap_or(0),
+            };
+            ends.push(position.min(key.len()));
+        }
+        ends[self.grouping.start]..ends[self.grouping.end]
+    }
+
     /// Encodes the key of each row.
     ///
     /// # Errors
@@ -254,6 +269,18 @@ fn write_bytes(value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, 0]);
 }
 
+/// The end of text or bytes that begin at `position`.
+fn end_of_bytes(key: &[u8], mut position: usize) -> usize {
+    while position + 1 < key.len() {
+        match (key[position], key[position + 1]) {
+            (0, 0) => return position + 2,
+            (0, _) => position += 2,
+            _ => position += 1,
+        }
+    }
+    key.len()
+}
+
 fn decode_column(column: &Column, bytes: &[u8], positions: &mut [usize]) -> Result<ArrayRef> {
     let broken = || Error::corrupt(format!("an encoded key ends within column `{}`", column.name));
     let reader = |width: usize, position: &mut usize| -> Result<usize> {
@@ -358,6 +385,39 @@ impl EncodedKeys {
     pub(crate) fn push(&mut self, key: &[u8], hash: u64) -> Result<()> {
         self.bytes.extend_from_slice(key);
         self.finish_key(hash)
+    }
+
+    /// Row keys of several parts: for each row, the bytes of key `keys.1[row]` and row `row` of
+    /// `rest`, which goes first with `rest_first`.
+    pub(crate) fn join(
+        (keys, key_of): (&Self, &[u32]),
+        rest: &Self,
+        rest_first: bool,
+    ) -> Result<Self> {
+        if key_of.len() != rest.len() {
+            return Err(Error::invalid(format!(
+                "{} rows with {} map keys, positions or times",
+                key_of.len(),
+                rest.len()
+            )));
+        }
+        let mut joined = Self::with_capacity(rest.len(), rest.bytes.len() * 2);
+        for (row, &key) in key_of.iter().enumerate() {
+            let key = key as usize;
+            if key >= keys.len() {
+                return Err(Error::invalid(format!("key index {key} is past the last key")));
+            }
+            let start = joined.bytes.len();
+            let (first, second) = match rest_first {
+                true => (rest.key(row), keys.key(key)),
+                false => (keys.key(key), rest.key(row)),
+            };
+            joined.bytes.extend_from_slice(first);
+            joined.bytes.extend_from_slice(second);
+            let hash = row_hash(keys.hashes[key], xxh3_64(&joined.bytes[start..]));
+            joined.finish_key(hash)?;
+        }
+        Ok(joined)
     }
 
     /// How many keys.

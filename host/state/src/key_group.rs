@@ -54,6 +54,14 @@ impl KeyGroups {
         upper % self.count()
     }
 
+    /// The key groups of a subtask, ascending.
+    pub fn groups_of(&self, subtask: u32) -> impl Iterator<Item = u32> + '_ {
+        (0..)
+            .zip(self.subtask_of.iter())
+            .filter(move |(_, of)| **of == subtask)
+            .map(|(group, _)| group)
+    }
+
     /// The subtask that owns a key with this hash.
     pub fn subtask_of(&self, hash: u64) -> u32 {
         self.subtask_of.get(self.group_of(hash) as usize).copied().unwrap_or(0)

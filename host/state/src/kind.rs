@@ -125,6 +125,22 @@ pub enum Reducer {
     Last,
 }
 
+impl Reducer {
+    /// Whether values of this type can be folded so. What is counted may be of any type; the
+    /// count is an int64.
+    pub fn can_fold(self, column_type: ColumnType) -> bool {
+        use ColumnType as T;
+        match self {
+            Self::Sum => matches!(
+                column_type,
+                T::Int32 | T::Int64 | T::Float32 | T::Float64 | T::Decimal128 { .. }
+            ),
+            Self::Count => column_type == T::Int64,
+            Self::Min | Self::Max | Self::First | Self::Last => true,
+        }
+    }
+}
+
 impl fmt::Display for Reducer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -50,7 +50,6 @@ pub(crate) struct FileRange {
 
 /// Rows of a [`FileRange`], in key order; entry `i` of each belongs to row `i`.
 #[derive(Debug)]
-#[cfg_attr(not(test), expect(dead_code, reason = "for the states that read ranges of keys"))]
 pub(crate) struct RangeRows {
     pub(crate) file: FileId,
     /// Row numbers in the file.
@@ -59,7 +58,6 @@ pub(crate) struct RangeRows {
     pub(crate) values: Vec<ValueColumn>,
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "for the states that read ranges of keys"))]
 impl FileRange {
     /// Reads the next live rows, at most `limit_rows` of them; `None` when there are no more.
     ///
@@ -148,7 +146,6 @@ impl Pin {
     /// The live rows of one key group whose encoded keys are at least `from` and less than `to`,
     /// of each file that has such keys, newest first. Both bounds may be the beginning of a key.
     /// A key is in one of the ranges at most.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the states that read ranges of keys"))]
     pub(crate) fn range(
         &self,
         schema: &TableSchema,

@@ -55,7 +55,6 @@ pub(crate) struct TableSchema {
     /// Of row keys: all columns of the primary key after `kg`. For value state that is the key.
     pub(crate) encoder: KeyEncoder,
     /// Of keys as the operator knows them.
-    #[allow(dead_code, reason = "the kinds of state that use it follow")]
     pub(crate) key_encoder: KeyEncoder,
     /// As stored: [`EXPIRES_COLUMN`] is the last one when rows have a time to live.
     pub(crate) value: Arc<[Column]>,
@@ -106,7 +105,6 @@ impl TableSchema {
         self.encoder.columns()
     }
 
-    #[allow(dead_code, reason = "the kinds of state that use it follow")]
     /// Which of the value columns, if any, says when a row ends.
     pub(crate) fn expires_column(&self) -> Option<usize> {
         let last = self.value.len().checked_sub(1)?;

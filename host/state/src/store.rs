@@ -4,11 +4,13 @@ use crate::committer::Committer;
 use crate::file_system::FileSystem;
 use crate::lock::Lock;
 use crate::metadata::TableDirectory;
+use crate::rows::{SubtaskLinks, SubtaskRows};
 use crate::schema::{EXPIRES_COLUMN, TableSchema, paimon_schema};
 use crate::view::SharedView;
 use crate::worker::{Command, Job, Worker, WorkerLinks};
 use crate::{
-    Clock, Column, ColumnType, Error, ErrorKind, Faults, KeyGroups, Result, StateKind, ValueState,
+    Clock, Column, ColumnType, Error, ErrorKind, Faults, KeyGroups, ListState, MapState,
+    ReducingState, Result, StateKind, Timers, ValueState,
 };
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use std::collections::BTreeMap;
@@ -33,6 +35,9 @@ pub struct StoreOptions {
     pub snapshot_retained_ms: u64,
     /// Sorted runs of a bucket that start a merge; 2 to 50.
     pub merge_trigger_runs: usize,
+    /// Timers that a subtask of a state holds in memory, the next to be due; the others are read
+    /// when their time comes. At least 1.
+    pub timers_in_memory: usize,
     /// The clock that times to live go by.
     pub clock: Clock,
     /// For tests: makes calls to the file system fail.
@@ -47,6 +52,7 @@ impl Default for StoreOptions {
             read_cache_limit_bytes: 32 << 20,
             snapshot_retained_ms: 60_000,
             merge_trigger_runs: 5,
+            timers_in_memory: 1 << 16,
             clock: Clock::system(),
             faults: None,
         }
@@ -80,6 +86,41 @@ impl StateDescriptor {
     /// `<pipeline>__<operator>__<state>`.
     pub fn table_name(&self) -> String {
         format!("{}__{}__{}", self.pipeline, self.operator, self.state)
+    }
+
+    /// Whether kind, columns and time to live go together.
+    fn check(&self) -> Result<()> {
+        let invalid = |why: String| Err(Error::invalid(format!("state {}: {why}", self.state)));
+        match &self.kind {
+            StateKind::Reducing { reducers } => {
+                if reducers.len() != self.value.len() {
+                    return invalid(format!(
+                        "{} reducers for {} value columns",
+                        reducers.len(),
+                        self.value.len()
+                    ));
+                }
+                for (reducer, column) in reducers.iter().zip(&self.value) {
+                    if !reducer.can_fold(column.column_type) {
+                        return invalid(format!(
+                            "column `{}` is {}, which has no {reducer}",
+                            column.name, column.column_type
+                        ));
+                    }
+                }
+            }
+            StateKind::Timers if !self.value.is_empty() => {
+                return invalid("timers have no value columns".to_owned());
+            }
+            StateKind::Map { map_key } if map_key.is_empty() => {
+                return invalid("a map needs at least one column of the map key".to_owned());
+            }
+            _ => {}
+        }
+        match self.ttl_ms {
+            Some(0) => invalid("the time to live must be at least 1 ms".to_owned()),
+            _ => Ok(()),
+        }
     }
 
     /// Value columns as stored: with the one that says when a row ends, if it does.
@@ -190,6 +231,7 @@ impl StateStore {
     /// `NotFound` when the snapshot is gone; `Corrupt` when files are damaged; `Storage` when they
     /// cannot be read or written.
     pub fn open_table(&self, descriptor: &StateDescriptor, restore: Restore) -> Result<StateTable> {
+        descriptor.check()?;
         for (what, name) in [
             ("pipeline", &descriptor.pipeline),
             ("operator", &descriptor.operator),
@@ -208,6 +250,7 @@ impl StateStore {
             Restore::Snapshot(snapshot) => open(&self.files, table, descriptor, snapshot)?,
         };
         let schema = committer.schema.clone();
+        let next_position = committer.next_sequence_number();
         let subtasks = schema.key_groups.parallelism();
         let view = Arc::new(SharedView::new(
             committer.pin().clone(),
@@ -230,17 +273,20 @@ impl StateStore {
         tables
             .insert(name.clone(), OpenTable { commands: commands.0.clone(), worker: Some(worker) });
         let name: Arc<str> = name.into();
-        let handles = (0..subtasks).map(|subtask| {
-            Some(ValueState::new(
-                name.clone(),
-                subtask,
-                schema.clone(),
-                view.clone(),
-                commands.0.clone(),
-                self.options.write_buffer_limit_bytes,
-            ))
-        });
+        let links = SubtaskLinks {
+            table: name.clone(),
+            schema,
+            view: view.clone(),
+            commands: commands.0.clone(),
+            clock: self.options.clock.clone(),
+            ttl_ms: descriptor.ttl_ms,
+            write_buffer_limit_bytes: self.options.write_buffer_limit_bytes,
+            next_position,
+            timers_in_memory: self.options.timers_in_memory.max(1),
+        };
+        let handles = (0..subtasks).map(|subtask| Some(SubtaskRows::new(subtask, links.clone())));
         Ok(StateTable {
+            kind: descriptor.kind.clone(),
             handles: Arc::new(Mutex::new(handles.collect())),
             name,
             view,
@@ -299,7 +345,8 @@ pub struct StateTable {
     name: Arc<str>,
     view: Arc<SharedView>,
     commands: Sender<Command>,
-    handles: Arc<Mutex<Vec<Option<ValueState>>>>,
+    kind: StateKind,
+    handles: Arc<Mutex<Vec<Option<SubtaskRows>>>>,
 }
 
 impl StateTable {
@@ -308,11 +355,59 @@ impl StateTable {
         &self.name
     }
 
-    /// The handle of one subtask; each can be taken once.
+    /// Value state of one subtask; each handle can be taken once.
     ///
     /// # Errors
-    /// `InvalidArgument` when there is no such subtask or its handle is taken.
+    /// `InvalidArgument` when there is no such subtask, its handle is taken, or the state is of
+    /// another kind.
     pub fn value_state(&self, subtask: u32) -> Result<ValueState> {
+        let fits = matches!(self.kind, StateKind::Value);
+        self.take_rows(subtask, fits, "value").map(ValueState::new)
+    }
+
+    /// List state of one subtask; as [`StateTable::value_state`].
+    ///
+    /// # Errors
+    /// As [`StateTable::value_state`].
+    pub fn list_state(&self, subtask: u32) -> Result<ListState> {
+        let fits = matches!(self.kind, StateKind::List);
+        self.take_rows(subtask, fits, "list").map(ListState::new)
+    }
+
+    /// Map state of one subtask; as [`StateTable::value_state`].
+    ///
+    /// # Errors
+    /// As [`StateTable::value_state`].
+    pub fn map_state(&self, subtask: u32) -> Result<MapState> {
+        let fits = matches!(self.kind, StateKind::Map { .. });
+        self.take_rows(subtask, fits, "map").and_then(MapState::new)
+    }
+
+    /// Reducing state of one subtask; as [`StateTable::value_state`].
+    ///
+    /// # Errors
+    /// As [`StateTable::value_state`].
+    pub fn reducing_state(&self, subtask: u32) -> Result<ReducingState> {
+        let fits = matches!(self.kind, StateKind::Reducing { .. });
+        self.take_rows(subtask, fits, "reducing").map(ReducingState::new)
+    }
+
+    /// Timers of one subtask; as [`StateTable::value_state`].
+    ///
+    /// # Errors
+    /// As [`StateTable::value_state`].
+    pub fn timers(&self, subtask: u32) -> Result<Timers> {
+        let fits = matches!(self.kind, StateKind::Timers);
+        self.take_rows(subtask, fits, "timers").and_then(Timers::new)
+    }
+
+    fn take_rows(&self, subtask: u32, fits: bool, wanted: &str) -> Result<SubtaskRows> {
+        if !fits {
+            return Err(Error::invalid(format!(
+                "state {} is of kind {}, not {wanted}",
+                self.name, self.kind
+            )));
+        }
         let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
         handles.get_mut(subtask as usize).and_then(Option::take).ok_or_else(|| {
             Error::invalid(format!(

@@ -10,6 +10,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, make_array};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_data::ArrayDataBuilder;
 use std::sync::Arc;
+use xxhash_rust::xxh3::Xxh3;
 
 /// The values of one column for the rows of a buffer.
 #[derive(Debug, Clone)]
@@ -159,6 +160,37 @@ impl ValueColumn {
                 self.store(row, &bytes[range]);
             }
         }
+    }
+
+    /// Whether row `row` has the value of row `from` of an array.
+    pub(crate) fn equals(&self, row: usize, source: &SourceColumn<'_>, from: usize) -> bool {
+        let valid = source.nulls.is_none_or(|nulls| nulls.is_valid(from));
+        if self.validity[row] != valid || !valid {
+            return self.validity[row] == valid;
+        }
+        match &source.values {
+            SourceValues::Boolean(array) => self.bytes(row) == [u8::from(array.value(from))],
+            SourceValues::Fixed { width, bytes } => {
+                self.bytes(row) == &bytes[from * width..(from + 1) * width]
+            }
+            SourceValues::Variable { offsets, bytes } => {
+                self.bytes(row) == &bytes[offset(offsets[from])..offset(offsets[from + 1])]
+            }
+        }
+    }
+
+    /// Adds the value of a row to a hash, so that rows with other values have other hashes.
+    pub(crate) fn hash(&self, row: usize, hasher: &mut Xxh3) {
+        let value = if self.validity[row] { self.bytes(row) } else { &[] };
+        hasher.update(&[u8::from(self.validity[row])]);
+        hasher.update(&(value.len() as u64).to_le_bytes());
+        hasher.update(value);
+    }
+
+    /// The value of a row of a timestamp column.
+    pub(crate) fn timestamp_ms(&self, row: usize) -> Option<i64> {
+        let value = <[u8; 8]>::try_from(self.bytes(row)).ok()?;
+        self.validity[row].then_some(i64::from_le_bytes(value))
     }
 
     /// Adds row `from` of another column of the same type.

@@ -7,10 +7,13 @@
 
 use crate::data_file::FileId;
 use crate::key::EncodedKeys;
+use crate::schema::TableSchema;
 use crate::value_column::{SourceColumn, ValueColumn};
-use crate::{Column, Error, Result};
+use crate::{Error, KeyEncoder, Result, StateKind};
 use arrow_array::ArrayRef;
 use hashbrown::HashTable;
+use std::collections::HashMap;
+use xxhash_rust::xxh3::Xxh3;
 
 /// What a buffer knows of a key's row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,18 +58,72 @@ pub(crate) struct WriteBuffer {
     locations: Vec<Location>,
     values: Vec<ValueColumn>,
     dirty_rows: usize,
+    /// Which value column says when a row ends.
+    expires: Option<usize>,
+    /// For kinds with several rows a key.
+    groups: Option<Groups>,
+    /// For maps: hashes of rows as they were read, by row, so that a change that is taken back
+    /// writes nothing.
+    originals: Option<HashMap<u32, u128>>,
+}
+
+/// The rows of each key, where it can have several.
+#[derive(Debug)]
+struct Groups {
+    encoder: KeyEncoder,
+    of_key: HashMap<Box<[u8]>, Group>,
+    memory_bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Group {
+    rows: Vec<u32>,
+    /// All rows of the key are in the buffer.
+    complete: bool,
 }
 
 impl WriteBuffer {
-    pub(crate) fn new(value: &[Column]) -> Self {
+    pub(crate) fn new(schema: &TableSchema) -> Self {
+        let several = matches!(schema.kind, StateKind::List | StateKind::Map { .. });
         Self {
             keys: EncodedKeys::default(),
             index: HashTable::new(),
             statuses: Vec::new(),
             locations: Vec::new(),
-            values: value.iter().map(ValueColumn::new).collect(),
+            values: schema.value.iter().map(ValueColumn::new).collect(),
             dirty_rows: 0,
+            expires: schema.expires_column(),
+            groups: several.then(|| Groups {
+                encoder: schema.encoder.clone(),
+                of_key: HashMap::new(),
+                memory_bytes: 0,
+            }),
+            originals: matches!(schema.kind, StateKind::Map { .. }).then(HashMap::new),
         }
+    }
+
+    /// The rows of a key, in no order.
+    pub(crate) fn rows_of(&self, key: &[u8]) -> &[u32] {
+        let group = self.groups.as_ref().and_then(|groups| groups.of_key.get(key));
+        group.map_or(&[], |group| &group.rows)
+    }
+
+    /// Whether the buffer has all rows of a key.
+    pub(crate) fn is_complete(&self, key: &[u8]) -> bool {
+        let group = self.groups.as_ref().and_then(|groups| groups.of_key.get(key));
+        group.is_some_and(|group| group.complete)
+    }
+
+    /// Takes note that the buffer has all rows of a key.
+    pub(crate) fn set_complete(&mut self, key: &[u8]) {
+        if let Some(groups) = &mut self.groups {
+            groups.of_key.entry(key.into()).or_default().complete = true;
+        }
+    }
+
+    /// When a row ends, in milliseconds since the Unix epoch.
+    pub(crate) fn expires_ms(&self, row: u32) -> Option<i64> {
+        self.values.get(self.expires?)?.timestamp_ms(row as usize)
     }
 
     pub(crate) fn find(&self, key: &[u8], hash: u64) -> Option<u32> {
@@ -97,8 +154,10 @@ impl WriteBuffer {
     /// Bytes held in memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         let values: usize = self.values.iter().map(ValueColumn::memory_bytes).sum();
+        let groups = self.groups.as_ref().map_or(0, |groups| groups.memory_bytes);
+        let originals = self.originals.as_ref().map_or(0, |originals| originals.len() * 40);
         // A row's index entry, status and location take about 32 bytes.
-        self.keys.memory_bytes() + values + self.rows() * 32
+        self.keys.memory_bytes() + values + groups + originals + self.rows() * 32
     }
 
     /// Adds a key that is not there yet, without values.
@@ -111,6 +170,9 @@ impl WriteBuffer {
         self.dirty_rows += usize::from(status.is_dirty());
         let hashes = self.keys.hashes();
         self.index.insert_unique(hash, row, |&row| hashes[row as usize]);
+        if let Some(groups) = &mut self.groups {
+            groups.add(key, row);
+        }
         Ok(row)
     }
 
@@ -163,11 +225,43 @@ impl WriteBuffer {
         sources: &[SourceColumn<'_>],
         from: usize,
     ) -> Result<()> {
+        if self.is_no_change(key, hash, sources, from) {
+            return Ok(());
+        }
         let row = self.row_for_write(key, hash, Status::Written, location)?;
         for (column, source) in self.values.iter_mut().zip(sources) {
             column.set(row as usize, source, from);
         }
+        if let Some(originals) = &self.originals
+            && let Some(original) = originals.get(&row)
+            && *original == self.hash_of(row)
+        {
+            self.statuses[row as usize] = Status::CleanPresent;
+            self.dirty_rows -= 1;
+        }
         Ok(())
+    }
+
+    /// Whether a map has this very row already.
+    fn is_no_change(
+        &self,
+        key: &[u8],
+        hash: u64,
+        sources: &[SourceColumn<'_>],
+        from: usize,
+    ) -> bool {
+        let Some(row) = self.originals.as_ref().and_then(|_| self.find(key, hash)) else {
+            return false;
+        };
+        let mut columns = self.values.iter().zip(sources);
+        self.status(row).is_present()
+            && columns.all(|(column, source)| column.equals(row as usize, source, from))
+    }
+
+    fn hash_of(&self, row: u32) -> u128 {
+        let mut hasher = Xxh3::new();
+        self.values.iter().for_each(|column| column.hash(row as usize, &mut hasher));
+        hasher.digest128()
     }
 
     /// Removes the row of a key; `location` counts when the key is new to this buffer.
@@ -183,9 +277,18 @@ impl WriteBuffer {
         location: Location,
     ) -> Result<u32> {
         if let Some(row) = self.find(key, hash) {
-            let old = &mut self.statuses[row as usize];
+            let old = self.status(row);
+            if old == Status::CleanAbsent && status == Status::Deleted {
+                return Ok(row);
+            }
+            if old == Status::CleanPresent && self.originals.is_some() {
+                let original = self.hash_of(row);
+                if let Some(originals) = &mut self.originals {
+                    originals.insert(row, original);
+                }
+            }
             self.dirty_rows += usize::from(!old.is_dirty());
-            *old = status;
+            self.statuses[row as usize] = status;
             return Ok(row);
         }
         let row = self.add(key, hash, status, location)?;
@@ -201,5 +304,19 @@ impl WriteBuffer {
     /// The value columns of these rows; `None` is a row of empty values.
     pub(crate) fn gather(&self, rows: &[Option<u32>]) -> Result<Vec<ArrayRef>> {
         self.values.iter().map(|column| column.gather(rows)).collect()
+    }
+}
+
+impl Groups {
+    fn add(&mut self, key: &[u8], row: u32) {
+        let of = key.get(self.encoder.grouping_bytes(key)).unwrap_or(key);
+        self.memory_bytes += 4;
+        match self.of_key.get_mut(of) {
+            Some(group) => group.rows.push(row),
+            None => {
+                self.memory_bytes += of.len() + 64;
+                self.of_key.insert(of.into(), Group { rows: vec![row], complete: false });
+            }
+        }
     }
 }

@@ -1,0 +1,462 @@
+//! The rows of one subtask of a state, whatever their kind: what all kinds of state stand on.
+
+use crate::data_file::FileId;
+use crate::pin::{FileHits, Want};
+use crate::range::{FoundRow, RangeCursors};
+use crate::schema::TableSchema;
+use crate::value_column::SourceColumn;
+use crate::view::{Counters, SharedView, View};
+use crate::worker::Command;
+use crate::write_buffer::{Location, WriteBuffer};
+use crate::{Clock, EncodedKeys, Error, ErrorKind, KeyBatch, Result};
+use arrow_array::{Array as _, ArrayRef, TimestampMillisecondArray};
+use arrow_buffer::BooleanBuffer;
+use crossbeam_channel::Sender;
+use std::sync::Arc;
+
+/// What a state holds for a list of keys: row `i` belongs to key `i`.
+#[derive(Debug, Clone)]
+pub struct Rows {
+    /// Whether the key has a row.
+    pub present: BooleanBuffer,
+    /// The value columns. A key without a row has a slot all the same: null, or zero or empty
+    /// in a column that is not nullable.
+    pub columns: Vec<ArrayRef>,
+}
+
+/// What a subtask's rows are made of.
+#[derive(Debug, Clone)]
+pub(crate) struct SubtaskLinks {
+    pub(crate) table: Arc<str>,
+    pub(crate) schema: TableSchema,
+    pub(crate) view: Arc<SharedView>,
+    pub(crate) commands: Sender<Command>,
+    pub(crate) clock: Clock,
+    /// Milliseconds that a row lives after it was written.
+    pub(crate) ttl_ms: Option<u64>,
+    /// Bytes at which the active buffer is frozen without a barrier.
+    pub(crate) write_buffer_limit_bytes: usize,
+    /// Greater than the position of any row of a list.
+    pub(crate) next_position: i64,
+    pub(crate) timers_in_memory: usize,
+}
+
+/// The rows of one subtask. Used by one thread at a time.
+#[derive(Debug)]
+pub(crate) struct SubtaskRows {
+    pub(crate) links: SubtaskLinks,
+    pub(crate) subtask: u32,
+    pub(crate) active: WriteBuffer,
+}
+
+impl SubtaskRows {
+    pub(crate) fn new(subtask: u32, links: SubtaskLinks) -> Self {
+        let active = WriteBuffer::new(&links.schema);
+        Self { links, subtask, active }
+    }
+
+    /// The rows of these row keys. One probe of the disk at most.
+    pub(crate) fn get(&mut self, keys: &EncodedKeys) -> Result<Rows> {
+        let counters = &self.links.view.counters;
+        Counters::add(&counters.gets, 1);
+        Counters::add(&counters.keys_read, keys.len());
+        self.make_resident(keys)?;
+        let rows = self.live_rows(keys);
+        let present = rows.iter().map(Option::is_some).collect();
+        let columns = self.gather(&rows)?;
+        self.freeze_when_full()?;
+        Ok(Rows { present, columns })
+    }
+
+    /// Writes one row for each row key; with one given twice, the last row counts.
+    pub(crate) fn put(&mut self, keys: &EncodedKeys, columns: &[ArrayRef]) -> Result<()> {
+        self.write(keys, columns, None)
+    }
+
+    /// Writes rows under row keys that are on nobody's record.
+    pub(crate) fn append(&mut self, keys: &EncodedKeys, columns: &[ArrayRef]) -> Result<()> {
+        self.write(keys, columns, Some(Location::Absent))
+    }
+
+    fn write(
+        &mut self,
+        keys: &EncodedKeys,
+        columns: &[ArrayRef],
+        known: Option<Location>,
+    ) -> Result<()> {
+        let mut columns = columns.to_vec();
+        self.check_columns(keys.len(), &columns)?;
+        columns.extend(self.expires(keys.len()));
+        let sources = self
+            .links
+            .schema
+            .value
+            .iter()
+            .zip(&columns)
+            .map(|(column, array)| SourceColumn::new(column, array))
+            .collect::<Result<Vec<_>>>()?;
+        let bytes: usize = columns.iter().map(arrow_array::Array::get_buffer_memory_size).sum();
+        self.make_room_for(bytes)?;
+        Counters::add(&self.links.view.counters.keys_written, keys.len());
+        let view = self.links.view.current()?;
+        for (index, &hash) in keys.hashes().iter().enumerate() {
+            let key = keys.key(index);
+            let location = known.unwrap_or_else(|| self.location_in_layers(&view, key, hash));
+            self.active.put(key, hash, location, &sources, index)?;
+        }
+        self.freeze_when_full()
+    }
+
+    /// Removes the rows of these row keys; one without a row is fine.
+    pub(crate) fn delete(&mut self, keys: &EncodedKeys) -> Result<()> {
+        Counters::add(&self.links.view.counters.keys_written, keys.len());
+        let view = self.links.view.current()?;
+        for (index, &hash) in keys.hashes().iter().enumerate() {
+            let key = keys.key(index);
+            let location = self.location_in_layers(&view, key, hash);
+            self.active.delete(key, hash, location)?;
+        }
+        self.freeze_when_full()
+    }
+
+    /// Removes rows whose place on disk may be known.
+    pub(crate) fn delete_located(
+        &mut self,
+        keys: &EncodedKeys,
+        locations: &[Location],
+    ) -> Result<()> {
+        Counters::add(&self.links.view.counters.keys_written, keys.len());
+        let view = self.links.view.current()?;
+        let keyed = keys.hashes().iter().zip(locations).enumerate();
+        for (index, (&hash, &location)) in keyed {
+            let key = keys.key(index);
+            let location = match location {
+                Location::Unknown => self.location_in_layers(&view, key, hash),
+                known => known,
+            };
+            self.active.delete(key, hash, location)?;
+        }
+        self.freeze_when_full()
+    }
+
+    /// Removes all rows of these keys, `chunk_rows` at a time.
+    pub(crate) fn clear(&mut self, keys: &EncodedKeys, chunk_rows: usize) -> Result<()> {
+        self.count_read(keys.len());
+        for (index, &hash) in keys.hashes().iter().enumerate() {
+            let key = keys.key(index);
+            let to = after(key);
+            let mut from = key.to_vec();
+            loop {
+                let (from_key, to) = (from.as_slice(), to.as_deref());
+                let range = KeyRange { key, hash, from: from_key, to, limit_rows: chunk_rows };
+                let rows = self.range(&range)?;
+                let row_keys = self.active.keys().take(&rows);
+                let Some(last) = row_keys.len().checked_sub(1) else { break };
+                from = [row_keys.key(last), &[0]].concat();
+                self.delete(&row_keys)?;
+                if rows.len() < chunk_rows {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts a call that reads ranges of the rows of keys: one probe.
+    pub(crate) fn count_read(&self, keys: usize) {
+        let counters = &self.links.view.counters;
+        Counters::add(&counters.gets, 1);
+        Counters::add(&counters.probes, 1);
+        Counters::add(&counters.keys_read, keys);
+    }
+
+    /// The columns of the row keys of rows of the active buffer.
+    pub(crate) fn row_key_columns(&self, rows: &[Option<u32>]) -> Result<Vec<ArrayRef>> {
+        let rows: Vec<u32> = rows.iter().copied().flatten().collect();
+        self.links.schema.encoder.decode(&self.active.keys().take(&rows))
+    }
+
+    /// Hands the write buffer over at a barrier, or (`None`) because it is full.
+    pub(crate) fn freeze(&mut self, checkpoint: Option<u64>) -> Result<()> {
+        let fresh = WriteBuffer::new(&self.links.schema);
+        let buffer = Arc::new(std::mem::replace(&mut self.active, fresh));
+        // A barrier never waits; a full buffer does while too many are on their way.
+        self.links.view.freeze(self.subtask, buffer.clone(), checkpoint.is_none())?;
+        let command = Command::Frozen { subtask: self.subtask, checkpoint, buffer };
+        self.links.commands.send(command).map_err(|_| {
+            Error::new(ErrorKind::Closed, format!("state {} is closed", self.links.table))
+        })
+    }
+
+    /// Rows of the active buffer, for row keys that are resident; `None` without a live row.
+    pub(crate) fn live_rows(&self, keys: &EncodedKeys) -> Vec<Option<u32>> {
+        let now_ms = self.now_ms();
+        keys.hashes()
+            .iter()
+            .enumerate()
+            .map(|(index, &hash)| {
+                let row = self.active.find(keys.key(index), hash)?;
+                self.is_live(row, now_ms).then_some(row)
+            })
+            .collect()
+    }
+
+    /// Whether a row of the active buffer is there at this time.
+    pub(crate) fn is_live(&self, row: u32, now_ms: i64) -> bool {
+        let expired = || self.active.expires_ms(row).is_some_and(|ends_ms| ends_ms <= now_ms);
+        self.active.status(row).is_present() && !expired()
+    }
+
+    /// One reading of the clock, when it matters.
+    pub(crate) fn now_ms(&self) -> i64 {
+        match self.links.schema.expires_column() {
+            Some(_) => self.links.clock.now_ms(),
+            None => 0,
+        }
+    }
+
+    /// The value columns, as the operator knows them, of rows of the active buffer.
+    pub(crate) fn gather(&self, rows: &[Option<u32>]) -> Result<Vec<ArrayRef>> {
+        let mut columns = self.active.gather(rows)?;
+        columns.truncate(self.value_columns());
+        Ok(columns)
+    }
+
+    /// How many value columns the operator knows of.
+    pub(crate) fn value_columns(&self) -> usize {
+        let schema = &self.links.schema;
+        schema.expires_column().unwrap_or(schema.value.len())
+    }
+
+    pub(crate) fn check_columns(&self, rows: usize, columns: &[ArrayRef]) -> Result<()> {
+        if columns.len() != self.value_columns() {
+            return Err(Error::invalid(format!(
+                "state {} has {} value columns, {} given",
+                self.links.table,
+                self.value_columns(),
+                columns.len()
+            )));
+        }
+        for (column, array) in self.links.schema.value.iter().zip(columns) {
+            if array.len() != rows {
+                return Err(Error::invalid(format!(
+                    "column `{}` has {} rows for {rows} keys",
+                    column.name,
+                    array.len(),
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The column that says when rows written now end, if they do.
+    pub(crate) fn expires(&self, rows: usize) -> Option<ArrayRef> {
+        self.links.schema.expires_column()?;
+        // Rows without a time to live, in a table whose rows once had one, never end.
+        let ends_ms = match self.links.ttl_ms {
+            Some(ttl_ms) => {
+                let ttl_ms = i64::try_from(ttl_ms).unwrap_or(i64::MAX);
+                self.links.clock.now_ms().saturating_add(ttl_ms)
+            }
+            None => i64::MAX,
+        };
+        Some(Arc::new(TimestampMillisecondArray::from(vec![ends_ms; rows])))
+    }
+
+    /// Checks that keys, as the operator knows them, are of this state and subtask.
+    pub(crate) fn check_keys(&self, keys: &KeyBatch) -> Result<()> {
+        let columns = self.links.schema.key_encoder.columns();
+        let wanted = columns.iter().map(|column| column.column_type.to_arrow());
+        let given = keys.columns().iter().map(|column| column.data_type().clone());
+        if !given.eq(wanted) {
+            return Err(Error::invalid(format!(
+                "the keys of the batch are of other types than those of state {}",
+                self.links.table
+            )));
+        }
+        let groups = &self.links.schema.key_groups;
+        let hashes = keys.encoded().hashes();
+        match hashes.iter().position(|&hash| groups.subtask_of(hash) != self.subtask) {
+            None => Ok(()),
+            Some(row) => Err(Error::invalid(format!(
+                "key {row} of the batch belongs to another subtask than {} of state {}",
+                self.subtask, self.links.table
+            ))),
+        }
+    }
+
+    /// What the layers know of where a row lies; only asked for a row new to the buffer.
+    fn location_in_layers(&self, view: &View, key: &[u8], hash: u64) -> Location {
+        if self.active.find(key, hash).is_some() {
+            return Location::Unknown;
+        }
+        let found = view.find(self.subtask, key, hash);
+        found.map_or(Location::Unknown, |(layer, row)| layer.location(row))
+    }
+
+    /// Brings every row key into the active buffer: from the layers, or by one probe.
+    pub(crate) fn make_resident(&mut self, keys: &EncodedKeys) -> Result<()> {
+        let view = self.links.view.current()?;
+        let mut missing: Vec<u32> = Vec::new();
+        for (index, &hash) in (0_u32..).zip(keys.hashes()) {
+            let key = keys.key(index as usize);
+            if self.active.find(key, hash).is_some() {
+                continue;
+            }
+            match view.find(self.subtask, key, hash) {
+                Some((layer, row)) => {
+                    let location = layer.location(row);
+                    self.active.add_from(key, hash, &layer.buffer, row, location)?;
+                }
+                None => missing.push(index),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Counters::add(&self.links.view.counters.probes, 1);
+        let schema = &self.links.schema;
+        let hits = view.pin.probe(schema, self.subtask, keys, &missing, Want::Values)?;
+        self.add_hits(keys, hits)?;
+        for index in missing {
+            let (key, hash) = key_at(keys, index)?;
+            if self.active.find(key, hash).is_none() {
+                self.active.add_absent(key, hash)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_hits(&mut self, keys: &EncodedKeys, hits: Vec<FileHits>) -> Result<()> {
+        for FileHits { file, rows, values } in hits {
+            for (from, (index, row)) in rows.into_iter().enumerate() {
+                let (key, hash) = key_at(keys, index)?;
+                // A key that is given twice is found twice.
+                if self.active.find(key, hash).is_none() {
+                    let location = located(file, row);
+                    self.active.add_found(key, hash, location, &values, from)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn make_room_for(&mut self, bytes: usize) -> Result<()> {
+        if self.active.has_room_for(bytes) { Ok(()) } else { self.freeze(None) }
+    }
+
+    /// Freezes the active buffer when it is full; drops it when nothing was written to it.
+    pub(crate) fn freeze_when_full(&mut self) -> Result<()> {
+        if self.active.memory_bytes() < self.links.write_buffer_limit_bytes {
+            return Ok(());
+        }
+        if self.active.dirty_rows() == 0 {
+            // Only a cache: nothing is lost with it.
+            self.active = WriteBuffer::new(&self.links.schema);
+            return Ok(());
+        }
+        self.freeze(None)
+    }
+}
+
+/// Rows of one key that are asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeyRange<'a> {
+    /// The encoded key.
+    pub(crate) key: &'a [u8],
+    pub(crate) hash: u64,
+    /// The least row key; it begins with the key.
+    pub(crate) from: &'a [u8],
+    /// The row key to stop before.
+    pub(crate) to: Option<&'a [u8]>,
+    pub(crate) limit_rows: usize,
+}
+
+impl KeyRange<'_> {
+    fn contains(&self, row_key: &[u8]) -> bool {
+        row_key >= self.from && self.to.is_none_or(|to| row_key < to)
+    }
+}
+
+impl SubtaskRows {
+    /// The live rows of a key in a range, in the order of their row keys: rows of the active
+    /// buffer, valid until it is frozen.
+    pub(crate) fn range(&mut self, range: &KeyRange<'_>) -> Result<Vec<u32>> {
+        if !self.active.is_complete(range.key) {
+            let view = self.links.view.current()?;
+            self.add_from_layers(&view, range)?;
+            let all = self.add_from_files(&view, range)?;
+            let whole = range.from == range.key && range.to == after(range.key).as_deref();
+            if all && whole {
+                self.active.set_complete(range.key);
+            }
+        }
+        let now_ms = self.now_ms();
+        let active = &self.active;
+        let key = |row: &u32| active.keys().key(*row as usize);
+        let mut rows: Vec<u32> = active
+            .rows_of(range.key)
+            .iter()
+            .copied()
+            .filter(|row| range.contains(key(row)) && self.is_live(*row, now_ms))
+            .collect();
+        rows.sort_unstable_by(|a, b| key(a).cmp(key(b)));
+        rows.truncate(range.limit_rows);
+        Ok(rows)
+    }
+
+    fn add_from_layers(&mut self, view: &View, range: &KeyRange<'_>) -> Result<()> {
+        for layer in view.layers.get(self.subtask as usize).into_iter().flatten() {
+            for &row in layer.buffer.rows_of(range.key) {
+                let key = layer.buffer.keys().key(row as usize);
+                let hash = layer.buffer.keys().hashes().get(row as usize).copied();
+                let hash = hash.unwrap_or_default();
+                if range.contains(key) && self.active.find(key, hash).is_none() {
+                    let location = layer.location(row);
+                    self.active.add_from(key, hash, &layer.buffer, row, location)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds rows on disk until there are enough; false when there are more.
+    fn add_from_files(&mut self, view: &View, range: &KeyRange<'_>) -> Result<bool> {
+        let schema = self.links.schema.clone();
+        let group = schema.key_groups.group_of(range.hash);
+        let ranges = view.pin.range(&schema, self.subtask, group, range.from, range.to)?;
+        let mut cursors = RangeCursors::open(&schema, ranges)?;
+        let now_ms = self.now_ms();
+        let mut live_rows = 0;
+        while let Some(found) = cursors.next(&schema)? {
+            if self.active.find(&found.key, found.hash).is_some() {
+                continue;
+            }
+            if live_rows == range.limit_rows {
+                return Ok(false);
+            }
+            let FoundRow { key, hash, location, values, row } = &found;
+            let row = self.active.add_found(key, *hash, *location, values, *row)?;
+            live_rows += usize::from(self.is_live(row, now_ms));
+        }
+        Ok(true)
+    }
+}
+
+/// The least bytes that are greater than all that begin with `prefix`.
+pub(crate) fn after(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&byte| byte != u8::MAX)?;
+    let mut next = prefix.get(..=last)?.to_vec();
+    *next.last_mut()? += 1;
+    Some(next)
+}
+
+fn key_at(keys: &EncodedKeys, index: u32) -> Result<(&[u8], u64)> {
+    let hash = keys.hashes().get(index as usize);
+    let hash = hash.ok_or_else(|| Error::invalid("key index past the end of the batch"))?;
+    Ok((keys.key(index as usize), *hash))
+}
+
+pub(crate) fn located(file: FileId, row: u32) -> Location {
+    Location::At { file, row }
+}

@@ -1,0 +1,717 @@
+//! List, map, reducing state and timers against plain collections, through flushes, merges,
+//! roll-backs and restarts.
+
+use crate::fixture::{eager, key_columns, keys};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, TimestampMillisecondType};
+use arrow_array::{ArrayRef, Int64Array, StringArray, TimestampMillisecondArray};
+use howdah_state::*;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+pub(crate) fn map_key() -> Vec<Column> {
+    vec![Column::required("item", ColumnType::Utf8)]
+}
+
+pub(crate) fn reducers() -> StateKind {
+    use Reducer as R;
+    StateKind::Reducing { reducers: vec![R::Sum, R::Min, R::Max, R::Count, R::First, R::Last] }
+}
+
+/// A state of one subtask with a required number as value, as many times as there are reducers.
+pub(crate) fn descriptor(kind: StateKind, ttl_ms: Option<u64>) -> StateDescriptor {
+    let value = match &kind {
+        StateKind::Timers => Vec::new(),
+        StateKind::Reducing { reducers } => {
+            let name = |at| format!("v{at}");
+            (0..reducers.len()).map(|at| Column::nullable(name(at), ColumnType::Int64)).collect()
+        }
+        _ => vec![Column::nullable("number", ColumnType::Int64)],
+    };
+    StateDescriptor {
+        pipeline: "pipeline".into(),
+        operator: "operator".into(),
+        state: "state".into(),
+        kind,
+        ttl_ms,
+        key: key_columns(),
+        value,
+        parallelism: 1,
+        key_groups: 16,
+    }
+}
+
+pub(crate) fn open(
+    warehouse: &Path,
+    kind: StateKind,
+    options: StoreOptions,
+    restore: Restore,
+) -> (StateStore, StateTable) {
+    let store = StateStore::open(warehouse, "default", options).unwrap();
+    let table = store.open_table(&descriptor(kind, None), restore).unwrap();
+    (store, table)
+}
+
+pub(crate) fn published(store: &StateStore) -> i64 {
+    match store.events().recv().unwrap() {
+        StateEvent::Published { snapshot, .. } => snapshot,
+        StateEvent::Failed { error, .. } => panic!("{error}"),
+    }
+}
+
+pub(crate) fn numbers(values: &[Option<i64>]) -> ArrayRef {
+    Arc::new(Int64Array::from(values.to_vec()))
+}
+
+pub(crate) fn texts(values: &[String]) -> ArrayRef {
+    Arc::new(StringArray::from_iter_values(values))
+}
+
+pub(crate) fn times(values: &[i64]) -> ArrayRef {
+    Arc::new(TimestampMillisecondArray::from(values.to_vec()))
+}
+
+fn read_numbers(column: &ArrayRef) -> Vec<Option<i64>> {
+    column.as_primitive::<Int64Type>().iter().collect()
+}
+
+/// A state and what it should hold.
+trait Subject: Sized {
+    type Step: std::fmt::Debug + Clone;
+    type Model: Default + Clone;
+    fn kind() -> StateKind;
+    fn new(table: &StateTable) -> Self;
+    /// Does a step, and checks what it reads.
+    fn step(&mut self, model: &mut Self::Model, step: &Self::Step);
+    /// Compares everything.
+    fn check(&mut self, model: &Self::Model);
+    fn freeze(&mut self, checkpoint: u64);
+}
+
+#[derive(Debug, Clone)]
+enum Event<S> {
+    Step(S),
+    Checkpoint,
+    /// Dies and comes back at the checkpoint that many before the last.
+    Crash(usize),
+}
+
+fn events<S: std::fmt::Debug + Clone + 'static>(
+    step: impl Strategy<Value = S> + 'static,
+) -> impl Strategy<Value = Vec<Event<S>>> {
+    let event = prop_oneof![
+        8 => step.prop_map(Event::Step),
+        3 => Just(Event::Checkpoint),
+        1 => (0..3_usize).prop_map(Event::Crash),
+    ];
+    proptest::collection::vec(event, 1..50)
+}
+
+fn run<S: Subject>(events: &[Event<S::Step>], options: &StoreOptions) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut opened = Some(open(directory.path(), S::kind(), options.clone(), Restore::Fresh));
+    let mut subject = S::new(&opened.as_ref().unwrap().1);
+    let mut model = S::Model::default();
+    let mut checkpoints: BTreeMap<u64, (i64, S::Model)> = BTreeMap::new();
+    let mut next = 1;
+    for event in events {
+        match event {
+            Event::Step(step) => subject.step(&mut model, step),
+            Event::Checkpoint => {
+                subject.freeze(next);
+                let (store, table) = opened.as_ref().unwrap();
+                let snapshot = published(store);
+                checkpoints.insert(next, (snapshot, model.clone()));
+                next += 1;
+                if checkpoints.len() > 3 {
+                    checkpoints.pop_first();
+                }
+                let retained: Vec<_> =
+                    checkpoints.iter().map(|(id, (snapshot, _))| (*id, *snapshot)).collect();
+                table.retain(&retained).unwrap();
+            }
+            Event::Crash(back) => {
+                drop(opened.take());
+                let chosen = checkpoints.len().saturating_sub(1 + back);
+                let restore = match checkpoints.iter().nth(chosen) {
+                    Some((id, (snapshot, state))) => {
+                        let (id, snapshot) = (*id, *snapshot);
+                        model = state.clone();
+                        checkpoints.retain(|other, _| *other <= id);
+                        Restore::Snapshot(snapshot)
+                    }
+                    None => {
+                        model = S::Model::default();
+                        Restore::Fresh
+                    }
+                };
+                opened = Some(open(directory.path(), S::kind(), options.clone(), restore));
+                subject = S::new(&opened.as_ref().unwrap().1);
+            }
+        }
+    }
+    subject.check(&model);
+}
+
+// Lists.
+
+#[derive(Debug, Clone)]
+enum ListStep {
+    Append(Vec<(i64, Option<i64>)>),
+    Clear(Vec<i64>),
+    Get(Vec<i64>),
+}
+
+impl Subject for ListState {
+    type Step = ListStep;
+    type Model = BTreeMap<i64, Vec<Option<i64>>>;
+
+    fn kind() -> StateKind {
+        StateKind::List
+    }
+
+    fn new(table: &StateTable) -> Self {
+        table.list_state(0).unwrap()
+    }
+
+    fn step(&mut self, model: &mut Self::Model, step: &ListStep) {
+        match step {
+            ListStep::Append(rows) => {
+                let ids: Vec<i64> = rows.iter().map(|(id, _)| *id).collect();
+                let values: Vec<_> = rows.iter().map(|(_, value)| *value).collect();
+                let key_of: Vec<u32> = (0..).take(ids.len()).collect();
+                self.append(&keys(&ids), &key_of, &[numbers(&values)]).unwrap();
+                for (id, value) in rows {
+                    model.entry(*id).or_default().push(*value);
+                }
+            }
+            ListStep::Clear(ids) => {
+                self.clear(&keys(ids)).unwrap();
+                ids.iter().for_each(|id| {
+                    model.remove(id);
+                });
+            }
+            ListStep::Get(ids) => {
+                let found = self.get(&keys(ids), 1000).unwrap();
+                let mut lists = vec![Vec::new(); ids.len()];
+                for (key, value) in found.key_of.iter().zip(read_numbers(&found.columns[0])) {
+                    lists[*key as usize].push(value);
+                }
+                let wanted: Vec<_> =
+                    ids.iter().map(|id| model.get(id).cloned().unwrap_or_default()).collect();
+                assert_eq!(lists, wanted);
+            }
+        }
+    }
+
+    fn check(&mut self, model: &Self::Model) {
+        self.step(&mut model.clone(), &ListStep::Get((0..12).collect()));
+    }
+
+    fn freeze(&mut self, checkpoint: u64) {
+        ListState::freeze(self, checkpoint).unwrap();
+    }
+}
+
+fn list_step() -> impl Strategy<Value = ListStep> {
+    let row = (0..12_i64, proptest::option::of(0..100_i64));
+    let ids = proptest::collection::vec(0..12_i64, 1..5);
+    prop_oneof![
+        4 => proptest::collection::vec(row, 1..10).prop_map(ListStep::Append),
+        1 => ids.clone().prop_map(ListStep::Clear),
+        2 => ids.prop_map(ListStep::Get),
+    ]
+}
+
+// Maps.
+
+#[derive(Debug, Clone)]
+enum MapStep {
+    Put(Vec<(i64, String, Option<i64>)>),
+    Delete(Vec<(i64, String)>),
+    Clear(i64),
+    Get(Vec<(i64, String)>),
+    Entries(Vec<i64>),
+    Range(i64, Option<String>, Option<String>, usize),
+}
+
+impl Subject for MapState {
+    type Step = MapStep;
+    type Model = BTreeMap<(i64, String), Option<i64>>;
+
+    fn kind() -> StateKind {
+        StateKind::Map { map_key: map_key() }
+    }
+
+    fn new(table: &StateTable) -> Self {
+        table.map_state(0).unwrap()
+    }
+
+    fn step(&mut self, model: &mut Self::Model, step: &MapStep) {
+        let named = |entries: &[(i64, String)]| {
+            let ids: Vec<i64> = entries.iter().map(|(id, _)| *id).collect();
+            let items: Vec<String> = entries.iter().map(|(_, item)| item.clone()).collect();
+            let key_of: Vec<u32> = (0..).take(ids.len()).collect();
+            (keys(&ids), key_of, [texts(&items)])
+        };
+        match step {
+            MapStep::Put(rows) => {
+                let entries: Vec<_> =
+                    rows.iter().map(|(id, item, _)| (*id, item.clone())).collect();
+                let values: Vec<_> = rows.iter().map(|(_, _, value)| *value).collect();
+                let (keys, key_of, items) = named(&entries);
+                self.put(&keys, &key_of, &items, &[numbers(&values)]).unwrap();
+                model.extend(entries.into_iter().zip(values));
+            }
+            MapStep::Delete(entries) => {
+                let (keys, key_of, items) = named(entries);
+                self.delete(&keys, &key_of, &items).unwrap();
+                entries.iter().for_each(|entry| {
+                    model.remove(entry);
+                });
+            }
+            MapStep::Clear(id) => {
+                self.clear(&keys(&[*id])).unwrap();
+                model.retain(|(of, _), _| of != id);
+            }
+            MapStep::Get(entries) => {
+                let (keys, key_of, items) = named(entries);
+                let found = self.get(&keys, &key_of, &items).unwrap();
+                let values = read_numbers(&found.columns[0]);
+                for (at, entry) in entries.iter().enumerate() {
+                    let found = found.present.value(at).then_some(values[at]);
+                    assert_eq!(found, model.get(entry).copied(), "{entry:?}");
+                }
+            }
+            MapStep::Entries(ids) => {
+                let found = self.entries(&keys(ids), 1000).unwrap();
+                let items = found.map_key[0].as_string::<i32>();
+                let values = read_numbers(&found.columns[0]);
+                let found: Vec<_> = (0..values.len())
+                    .map(|at| {
+                        let id = ids[found.key_of[at] as usize];
+                        ((id, items.value(at).to_owned()), values[at])
+                    })
+                    .collect();
+                let wanted: Vec<_> = ids
+                    .iter()
+                    .flat_map(|id| model.iter().filter(move |((of, _), _)| of == id))
+                    .map(|(entry, value)| (entry.clone(), *value))
+                    .collect();
+                assert_eq!(found, wanted);
+            }
+            MapStep::Range(id, from, to, limit) => {
+                let bound = |text: &Option<String>| text.clone().map(|text| [texts(&[text])]);
+                let (from_bound, to_bound) = (bound(from), bound(to));
+                let found = self
+                    .range(
+                        &keys(&[*id]),
+                        from_bound.as_ref().map(<[ArrayRef; 1]>::as_slice),
+                        to_bound.as_ref().map(<[ArrayRef; 1]>::as_slice),
+                        *limit,
+                    )
+                    .unwrap();
+                let items: Vec<_> = found.map_key[0].as_string::<i32>().iter().flatten().collect();
+                let wanted: Vec<_> = model
+                    .keys()
+                    .filter(|(of, item)| {
+                        of == id
+                            && from.as_ref().is_none_or(|from| item >= from)
+                            && to.as_ref().is_none_or(|to| item < to)
+                    })
+                    .map(|(_, item)| item.as_str())
+                    .take(*limit)
+                    .collect();
+                assert_eq!(items, wanted);
+            }
+        }
+    }
+
+    fn check(&mut self, model: &Self::Model) {
+        self.step(&mut model.clone(), &MapStep::Entries((0..6).collect()));
+    }
+
+    fn freeze(&mut self, checkpoint: u64) {
+        MapState::freeze(self, checkpoint).unwrap();
+    }
+}
+
+fn map_step() -> impl Strategy<Value = MapStep> {
+    let item = "[a-d\u{0}]{0,2}";
+    let entry = (0..6_i64, item);
+    let row = (0..6_i64, item, proptest::option::of(0..4_i64));
+    let bound = || proptest::option::of(item);
+    prop_oneof![
+        4 => proptest::collection::vec(row, 1..10).prop_map(MapStep::Put),
+        2 => proptest::collection::vec(entry.clone(), 1..6).prop_map(MapStep::Delete),
+        1 => (0..6_i64).prop_map(MapStep::Clear),
+        2 => proptest::collection::vec(entry, 1..6).prop_map(MapStep::Get),
+        1 => proptest::collection::vec(0..6_i64, 1..4).prop_map(MapStep::Entries),
+        1 => (0..6_i64, bound(), bound(), 1..5_usize)
+            .prop_map(|(id, from, to, limit)| MapStep::Range(id, from, to, limit)),
+    ]
+}
+
+// Reducing state.
+
+#[derive(Debug, Clone)]
+enum ReduceStep {
+    Add(Vec<(i64, Option<i64>)>),
+    Clear(Vec<i64>),
+    Get(Vec<i64>),
+}
+
+/// Sum, min, max, count, first and last.
+type Folded = [Option<i64>; 6];
+
+impl Subject for ReducingState {
+    type Step = ReduceStep;
+    type Model = BTreeMap<i64, Folded>;
+
+    fn kind() -> StateKind {
+        reducers()
+    }
+
+    fn new(table: &StateTable) -> Self {
+        table.reducing_state(0).unwrap()
+    }
+
+    fn step(&mut self, model: &mut Self::Model, step: &ReduceStep) {
+        match step {
+            ReduceStep::Add(rows) => {
+                let ids: Vec<i64> = rows.iter().map(|(id, _)| *id).collect();
+                let values: Vec<_> = rows.iter().map(|(_, value)| *value).collect();
+                let columns = vec![numbers(&values); 6];
+                self.add(&keys(&ids), &columns).unwrap();
+                for (id, value) in rows {
+                    let [sum, min, max, count, first, last] =
+                        model.entry(*id).or_insert([None, None, None, Some(0), None, None]);
+                    let Some(value) = *value else { continue };
+                    *sum = Some(sum.unwrap_or(0) + value);
+                    *min = Some(min.map_or(value, |min| min.min(value)));
+                    *max = Some(max.map_or(value, |max| max.max(value)));
+                    *count = count.map(|count| count + 1);
+                    first.get_or_insert(value);
+                    *last = Some(value);
+                }
+            }
+            ReduceStep::Clear(ids) => {
+                self.clear(&keys(ids)).unwrap();
+                ids.iter().for_each(|id| {
+                    model.remove(id);
+                });
+            }
+            ReduceStep::Get(ids) => {
+                let found = self.get(&keys(ids)).unwrap();
+                let columns: Vec<_> = found.columns.iter().map(read_numbers).collect();
+                for (at, id) in ids.iter().enumerate() {
+                    let found = found.present.value(at).then(|| {
+                        Folded::try_from(columns.iter().map(|c| c[at]).collect::<Vec<_>>()).unwrap()
+                    });
+                    assert_eq!(found, model.get(id).copied(), "key {id}");
+                }
+            }
+        }
+    }
+
+    fn check(&mut self, model: &Self::Model) {
+        self.step(&mut model.clone(), &ReduceStep::Get((0..20).collect()));
+    }
+
+    fn freeze(&mut self, checkpoint: u64) {
+        ReducingState::freeze(self, checkpoint).unwrap();
+    }
+}
+
+fn reduce_step() -> impl Strategy<Value = ReduceStep> {
+    let row = (0..20_i64, proptest::option::of(-50..50_i64));
+    let ids = proptest::collection::vec(0..20_i64, 1..6);
+    prop_oneof![
+        4 => proptest::collection::vec(row, 1..20).prop_map(ReduceStep::Add),
+        1 => ids.clone().prop_map(ReduceStep::Clear),
+        2 => ids.prop_map(ReduceStep::Get),
+    ]
+}
+
+// Timers.
+
+#[derive(Debug, Clone)]
+enum TimerStep {
+    Set(Vec<(i64, i64)>),
+    Delete(Vec<(i64, i64)>),
+    TakeDue(i64, usize),
+    Next,
+}
+
+impl Subject for Timers {
+    type Step = TimerStep;
+    type Model = BTreeSet<(i64, i64)>;
+
+    fn kind() -> StateKind {
+        StateKind::Timers
+    }
+
+    fn new(table: &StateTable) -> Self {
+        table.timers(0).unwrap()
+    }
+
+    fn step(&mut self, model: &mut Self::Model, step: &TimerStep) {
+        let named = |timers: &[(i64, i64)]| {
+            let ids: Vec<i64> = timers.iter().map(|(_, id)| *id).collect();
+            let at: Vec<i64> = timers.iter().map(|(time, _)| *time).collect();
+            (keys(&ids), times(&at))
+        };
+        match step {
+            TimerStep::Set(timers) => {
+                let (keys, times) = named(timers);
+                self.set(&keys, &times).unwrap();
+                model.extend(timers);
+            }
+            TimerStep::Delete(timers) => {
+                let (keys, times) = named(timers);
+                self.delete(&keys, &times).unwrap();
+                timers.iter().for_each(|timer| {
+                    model.remove(timer);
+                });
+            }
+            TimerStep::TakeDue(time, limit) => {
+                let found = self.take_due(*time, *limit).unwrap();
+                let times = found.times.as_primitive::<TimestampMillisecondType>().values();
+                let ids = found.key[0].as_primitive::<Int64Type>().values();
+                let found: Vec<_> = times.iter().copied().zip(ids.iter().copied()).collect();
+                let wanted: Vec<_> =
+                    model.iter().copied().filter(|(at, _)| at <= time).take(*limit).collect();
+                assert_eq!(found, wanted);
+                wanted.iter().for_each(|timer| {
+                    model.remove(timer);
+                });
+            }
+            TimerStep::Next => {
+                assert_eq!(self.next_ms().unwrap(), model.first().map(|(time, _)| *time));
+            }
+        }
+    }
+
+    fn check(&mut self, model: &Self::Model) {
+        self.step(&mut model.clone(), &TimerStep::TakeDue(i64::MAX, 10_000));
+    }
+
+    fn freeze(&mut self, checkpoint: u64) {
+        Timers::freeze(self, checkpoint).unwrap();
+    }
+}
+
+fn timer_step() -> impl Strategy<Value = TimerStep> {
+    let timers = || proptest::collection::vec((-20..100_i64, 0..20_i64), 1..15);
+    prop_oneof![
+        4 => timers().prop_map(TimerStep::Set),
+        2 => timers().prop_map(TimerStep::Delete),
+        2 => (-20..100_i64, 1..20_usize).prop_map(|(time, limit)| TimerStep::TakeDue(time, limit)),
+        1 => Just(TimerStep::Next),
+    ]
+}
+
+fn tiny_buffers() -> StoreOptions {
+    StoreOptions { write_buffer_limit_bytes: 512, ..eager() }
+}
+
+fn no_cache() -> StoreOptions {
+    StoreOptions { read_cache_limit_bytes: 0, ..eager() }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, ..ProptestConfig::default() })]
+
+    #[test]
+    fn list_answers_like_vectors(events in events(list_step())) {
+        run::<ListState>(&events, &no_cache());
+        run::<ListState>(&events, &tiny_buffers());
+    }
+
+    #[test]
+    fn map_answers_like_a_map_of_maps(events in events(map_step())) {
+        run::<MapState>(&events, &no_cache());
+        run::<MapState>(&events, &tiny_buffers());
+    }
+
+    #[test]
+    fn reducing_state_answers_like_a_fold(events in events(reduce_step())) {
+        run::<ReducingState>(&events, &no_cache());
+        run::<ReducingState>(&events, &tiny_buffers());
+    }
+
+    #[test]
+    fn timers_answer_like_a_sorted_set(events in events(timer_step()), limit in 1..6_usize) {
+        run::<Timers>(&events, &no_cache());
+        run::<Timers>(&events, &StoreOptions { timers_in_memory: limit, ..no_cache() });
+        run::<Timers>(&events, &StoreOptions { timers_in_memory: limit, ..tiny_buffers() });
+    }
+}
+
+/// Rows that the files of a snapshot have more than those of the one before.
+fn rows_added(warehouse: &Path, snapshot: i64) -> i64 {
+    let name = format!("snapshot-{snapshot}");
+    let paths = crate::fixture::files_in(warehouse, "snapshot");
+    let path = paths.iter().find(|path| path.ends_with(&name)).unwrap();
+    let snapshot: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    snapshot["deltaRecordCount"].as_i64().unwrap()
+}
+
+/// A map of 10,000 entries under one key, on disk; the state that wrote it.
+fn large_map(warehouse: &Path) -> (StateStore, MapState, Vec<u32>, ArrayRef, i64) {
+    let kind = StateKind::Map { map_key: map_key() };
+    // Merges would add rows of their own.
+    let options = StoreOptions { merge_trigger_runs: 50, ..no_cache() };
+    let (store, table) = open(warehouse, kind, options, Restore::Fresh);
+    let mut state = table.map_state(0).unwrap();
+    let items: Vec<String> = (0..10_000).map(|item| format!("item-{item:05}")).collect();
+    let (key_of, items) = (vec![0; items.len()], texts(&items));
+    let values = numbers(&vec![Some(1); key_of.len()]);
+    state.put(&keys(&[7]), &key_of, std::slice::from_ref(&items), &[values]).unwrap();
+    state.freeze(1).unwrap();
+    let snapshot = published(&store);
+    (store, state, key_of, items, snapshot)
+}
+
+#[test]
+fn one_changed_entry_of_a_large_map_writes_one_row() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, mut state, key_of, items, _) = large_map(directory.path());
+    // The operator reads the map, changes an entry, and writes the whole map back.
+    let found = state.entries(&keys(&[7]), 20_000).unwrap();
+    let mut values = read_numbers(&found.columns[0]);
+    values[5_000] = Some(2);
+    state.put(&keys(&[7]), &key_of, &[items], &[numbers(&values)]).unwrap();
+    state.freeze(2).unwrap();
+    assert_eq!(rows_added(directory.path(), published(&store)), 1);
+}
+
+#[test]
+fn change_of_a_map_that_is_taken_back_writes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, mut state, _, _, snapshot) = large_map(directory.path());
+    let (known, new) = ([texts(&["item-00042".to_owned()])], [texts(&["new".to_owned()])]);
+    let key = keys(&[7]);
+    state.get(&key, &[0], &known).unwrap();
+    state.get(&key, &[0], &new).unwrap();
+    state.put(&key, &[0], &known, &[numbers(&[Some(9)])]).unwrap();
+    state.put(&key, &[0], &new, &[numbers(&[Some(9)])]).unwrap();
+    state.delete(&key, &[0], &new).unwrap();
+    state.delete(&key, &[0], &known).unwrap();
+    state.put(&key, &[0], &known, &[numbers(&[Some(1)])]).unwrap();
+    state.freeze(2).unwrap();
+    assert_eq!(published(&store), snapshot);
+}
+
+#[test]
+fn all_entries_of_a_map_cost_one_probe() {
+    let directory = tempfile::tempdir().unwrap();
+    let kind = StateKind::Map { map_key: map_key() };
+    let (_store, table) = open(directory.path(), kind, eager(), Restore::Fresh);
+    let mut state = table.map_state(0).unwrap();
+    let ids: Vec<i64> = (0..100).collect();
+    state.entries(&keys(&ids), 10).unwrap();
+    assert_eq!(table.metrics().probes_total, 1);
+}
+
+#[test]
+fn appending_to_a_list_probes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, table) = open(directory.path(), StateKind::List, eager(), Restore::Fresh);
+    let mut state = table.list_state(0).unwrap();
+    for checkpoint in 1..5 {
+        state.append(&keys(&[1, 2]), &[0, 1, 0], &[numbers(&[Some(1), None, Some(2)])]).unwrap();
+        state.freeze(checkpoint).unwrap();
+        published(&store);
+    }
+    assert_eq!(table.metrics().probes_total, 0);
+}
+
+#[test]
+fn limit_of_a_list_says_that_there_is_more() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_store, table) = open(directory.path(), StateKind::List, eager(), Restore::Fresh);
+    let mut state = table.list_state(0).unwrap();
+    let keys = keys(&[1, 2]);
+    state.append(&keys, &[0, 1, 0], &[numbers(&[Some(1), None, Some(2)])]).unwrap();
+    let found = state.get(&keys, 2).unwrap();
+    assert_eq!(found.more.iter().collect::<Vec<_>>(), [true, false]);
+}
+
+#[test]
+fn sum_that_its_column_cannot_hold_is_refused_and_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_store, table) = open(directory.path(), reducers(), eager(), Restore::Fresh);
+    let mut state = table.reducing_state(0).unwrap();
+    state.add(&keys(&[1]), &vec![numbers(&[Some(i64::MAX)]); 6]).unwrap();
+    let error = state.add(&keys(&[2, 1]), &vec![numbers(&[Some(1), Some(1)]); 6]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.to_string().contains("column `v0`: the sum is too large"), "{error}");
+    let found = state.get(&keys(&[1, 2])).unwrap();
+    assert_eq!(found.present.iter().collect::<Vec<_>>(), [true, false]);
+    assert_eq!(read_numbers(&found.columns[0])[0], Some(i64::MAX));
+}
+
+#[test]
+fn reducer_that_cannot_fold_a_column_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = StateStore::open(directory.path(), "default", eager()).unwrap();
+    let wanted = StateDescriptor {
+        value: vec![Column::nullable("text", ColumnType::Utf8)],
+        ..descriptor(StateKind::Reducing { reducers: vec![Reducer::Sum] }, None)
+    };
+    let error = store.open_table(&wanted, Restore::Fresh).unwrap_err();
+    assert!(error.to_string().contains("column `text` is utf8, which has no sum"), "{error}");
+}
+
+#[test]
+fn handle_of_another_kind_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_store, table) = open(directory.path(), StateKind::List, eager(), Restore::Fresh);
+    let error = table.value_state(0).unwrap_err();
+    assert!(error.to_string().contains("is of kind list, not value"), "{error}");
+}
+
+#[test]
+fn table_of_another_kind_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, table) = open(directory.path(), StateKind::List, eager(), Restore::Fresh);
+    let mut state = table.list_state(0).unwrap();
+    state.append(&keys(&[1]), &[0], &[numbers(&[Some(1)])]).unwrap();
+    state.freeze(1).unwrap();
+    let snapshot = published(&store);
+    store.close().unwrap();
+    let store = StateStore::open(directory.path(), "default", eager()).unwrap();
+    let wanted = descriptor(StateKind::Value, None);
+    let error = store.open_table(&wanted, Restore::Snapshot(snapshot)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Incompatible);
+    assert!(error.to_string().contains("kind: stored list, asked for value"), "{error}");
+}
+
+#[test]
+fn more_timers_than_may_be_in_memory_are_due_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = StoreOptions { timers_in_memory: 100, ..no_cache() };
+    let (store, table) = open(directory.path(), StateKind::Timers, options, Restore::Fresh);
+    let mut state = table.timers(0).unwrap();
+    let ids: Vec<i64> = (0..20_000).collect();
+    let at: Vec<i64> = ids.iter().map(|id| id * 7_919 % 20_000).collect();
+    for ((ids, at), checkpoint) in ids.chunks(5_000).zip(at.chunks(5_000)).zip(1..) {
+        state.set(&keys(ids), &times(at)).unwrap();
+        state.freeze(checkpoint).unwrap();
+        published(&store);
+    }
+    let mut found: Vec<i64> = Vec::new();
+    loop {
+        let due = state.take_due(19_000, 777).unwrap();
+        let times = due.times.as_primitive::<TimestampMillisecondType>();
+        if times.is_empty() {
+            break;
+        }
+        found.extend(times.values());
+    }
+    assert_eq!(found, (0..=19_000).collect::<Vec<_>>());
+}

@@ -49,6 +49,15 @@ pub(crate) struct Change {
     pub(crate) dead: HashMap<FileId, RoaringBitmap>,
 }
 
+/// What the committer knows after a commit.
+struct Next {
+    pin: Pin,
+    manifests: Vec<ManifestFileMeta>,
+    index_files: Vec<(u32, IndexFileMeta)>,
+    index_manifest: Option<String>,
+    lists: Vec<PathBuf>,
+}
+
 /// The single writer of a table.
 #[derive(Debug)]
 pub(crate) struct Committer {
@@ -133,10 +142,11 @@ impl Committer {
                 remove_orphans(&files, &table, &schema, &mut reader, &named)?;
             }
             // What it names is not known, so nothing can be called unneeded.
-            Err(error) => {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
                 tracing::warn!(table = table.name, %error, "an earlier snapshot is damaged");
                 named.push((snapshot, files_of(&table, &latest, &content)));
             }
+            Err(error) => return Err(error),
         }
         let checkpoints = tagged_checkpoints(&files, &table)?;
         let now_ms = crate::seam::steady_ms();
@@ -193,23 +203,50 @@ impl Committer {
         older.map_or(TOP_LEVEL, |older| older.file.meta.level - 1)
     }
 
-    /// Commits one snapshot.
+    /// Commits one snapshot. The files that the change adds are the committer's from then on.
     ///
     /// # Errors
-    /// `Storage` when it cannot be written. The table stays at the snapshot before for this
-    /// writer; readers may see the new one if only the last sync failed.
+    /// `Storage` when it cannot be written. The table stays at the snapshot before, and what was
+    /// written is removed, the added files included.
     pub(crate) fn commit(&mut self, change: &Change) -> Result<i64> {
         let id = self.pin.snapshot + 1;
+        let mut written = Vec::new();
+        match self.write(id, change, &mut written) {
+            Ok(next) => {
+                self.advance(next);
+                Ok(id)
+            }
+            Err(error) => {
+                // The snapshot of another writer is not ours to remove.
+                let snapshot = (error.kind() != ErrorKind::Locked).then_some(id);
+                self.take_back(snapshot, change, &written);
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes a snapshot and what it names; `written` gets the latter, as far as it comes.
+    fn write(&self, id: i64, change: &Change, written: &mut Vec<PathBuf>) -> Result<Next> {
+        let manifests = self.table.manifests();
         let pin = self.next_pin(id, change)?;
-        let index_files = self.next_index_files(&pin, change)?;
+        let index_files = self.next_index_files(&pin, change, written)?;
         let index_changed = index_files != self.index_files;
         let index_manifest = match index_changed {
             true => self.write_index_manifest(&index_files)?,
             false => self.index_manifest.clone(),
         };
+        written.extend(index_manifest.iter().filter(|_| index_changed).map(|n| manifests.join(n)));
         let delta = self.write_delta(change)?;
+        written.extend(delta.iter().map(|meta| manifests.join(meta.file_name())));
         let base = self.base_manifests()?;
-        let lists = [self.write_list("0", &base)?, self.write_list("1", delta.as_slice())?];
+        if base != self.manifests {
+            written.extend(base.iter().map(|meta| manifests.join(meta.file_name())));
+        }
+        let base_list = self.write_list("0", &base)?;
+        written.push(manifests.join(&base_list));
+        let delta_list = self.write_list("1", delta.as_slice())?;
+        written.push(manifests.join(&delta_list));
+        let lists = [base_list, delta_list];
         for bucket in change.added.iter().map(|file| file.bucket).collect::<BTreeSet<_>>() {
             self.files.sync_directory(&self.table.bucket(bucket))?;
         }
@@ -218,22 +255,52 @@ impl Committer {
         }
         self.files.sync_directory(&self.table.manifests())?;
         self.write_snapshot(id, &pin, change, &lists, index_manifest.as_ref())?;
+        let lists = lists.iter().map(|name| manifests.join(name)).collect();
+        let manifests = base.into_iter().chain(delta).collect();
+        Ok(Next { pin, manifests, index_files, index_manifest, lists })
+    }
 
+    /// Makes a snapshot that is written the latest.
+    fn advance(&mut self, next: Next) {
         let before = self.all_files();
-        self.manifests = base;
-        self.manifests.extend(delta);
-        self.index_files = index_files;
-        self.index_manifest = index_manifest;
-        self.lists = lists.iter().map(|name| self.table.manifests().join(name)).collect();
-        self.pin = Arc::new(pin);
+        self.manifests = next.manifests;
+        self.index_files = next.index_files;
+        self.index_manifest = next.index_manifest;
+        self.lists = next.lists;
+        self.pin = Arc::new(next.pin);
         let after = self.all_files();
         self.retention.committed(
-            id,
+            self.pin.snapshot,
             after.difference(&before).cloned(),
             before.difference(&after).cloned(),
             crate::seam::steady_ms(),
         );
-        Ok(id)
+    }
+
+    /// Removes what a commit wrote that failed. Whatever resists is removed when the table is
+    /// next opened.
+    fn take_back(&self, snapshot: Option<i64>, change: &Change, written: &[PathBuf]) {
+        // Only the last sync may have failed: then the snapshot is there and names the others.
+        let gone = snapshot.map_or(Ok(()), |id| self.files.remove(&self.table.snapshot(id)));
+        if let Err(error) = gone.and_then(|()| self.files.sync_directory(&self.table.snapshots())) {
+            let table = &self.table.name;
+            tracing::warn!(table, snapshot, %error, "a failed commit was not taken back");
+            return;
+        }
+        for path in written {
+            let _ = self.files.remove(path);
+        }
+        self.discard(&change.added);
+    }
+
+    /// Removes data files that were written and never committed. Whatever resists is removed when
+    /// the table is next opened.
+    pub(crate) fn discard(&self, data_files: &[Arc<DataFile>]) {
+        for file in data_files {
+            for path in data_paths(&self.table, file.bucket, &file.meta) {
+                let _ = self.files.remove(&path);
+            }
+        }
     }
 
     fn next_pin(&self, id: i64, change: &Change) -> Result<Pin> {
@@ -261,7 +328,12 @@ impl Committer {
     }
 
     /// The deletion-vector index files after a change; rewrites those it touches.
-    fn next_index_files(&self, pin: &Pin, change: &Change) -> Result<Vec<(u32, IndexFileMeta)>> {
+    fn next_index_files(
+        &self,
+        pin: &Pin,
+        change: &Change,
+        written: &mut Vec<PathBuf>,
+    ) -> Result<Vec<(u32, IndexFileMeta)>> {
         let mut next = Vec::new();
         for (bucket, of_bucket) in (0_u32..).zip(&pin.buckets) {
             let old: Vec<&IndexFileMeta> = self
@@ -270,7 +342,7 @@ impl Committer {
                 .filter(|(of, _)| *of == bucket)
                 .map(|(_, meta)| meta)
                 .collect();
-            let rewritten = self.rewrite_index_files(&old, of_bucket, change)?;
+            let rewritten = self.rewrite_index_files(&old, of_bucket, change, written)?;
             next.extend(rewritten.into_iter().map(|meta| (bucket, meta)));
         }
         Ok(next)
@@ -281,6 +353,7 @@ impl Committer {
         old: &[&IndexFileMeta],
         of_bucket: &[PinnedFile],
         change: &Change,
+        written: &mut Vec<PathBuf>,
     ) -> Result<Vec<IndexFileMeta>> {
         let with_dead: Vec<(&str, &RoaringBitmap)> = of_bucket
             .iter()
@@ -312,13 +385,18 @@ impl Committer {
         let total_bytes: u64 =
             with_dead.iter().map(|(_, dead)| dead.serialized_size() as u64).sum();
         let directory = self.table.index();
+        let mut write = |vectors: &[(&str, &RoaringBitmap)]| -> Result<IndexFileMeta> {
+            let meta = deletion_vector::write(&self.files, &directory, vectors)?;
+            written.push(directory.join(&meta.file_name));
+            Ok(meta)
+        };
         if total_bytes <= SHARED_INDEX_LIMIT_BYTES {
-            return Ok(vec![deletion_vector::write(&self.files, &directory, &with_dead)?]);
+            return Ok(vec![write(&with_dead)?]);
         }
         let covered: HashSet<String> = kept.iter().flat_map(|meta| covers(meta)).collect();
         let mut next: Vec<IndexFileMeta> = kept.into_iter().cloned().collect();
         for vector in with_dead.iter().filter(|(name, _)| !covered.contains(*name)) {
-            next.push(deletion_vector::write(&self.files, &directory, &[*vector])?);
+            next.push(write(&[*vector])?);
         }
         Ok(next)
     }
@@ -464,7 +542,6 @@ impl Committer {
     /// Makes the tags of checkpoints be exactly these (a tag of a later one stays: that
     /// checkpoint is under way).
     pub(crate) fn retain(&mut self, checkpoints: &[(u64, i64)]) -> Result<()> {
-        self.retention.decided();
         let newest = checkpoints.iter().map(|(checkpoint, _)| *checkpoint).max().unwrap_or(0);
         let tagged: Vec<u64> = self.retention.checkpoints().keys().copied().collect();
         for checkpoint in tagged {
@@ -485,6 +562,7 @@ impl Committer {
                 tracing::warn!(table, checkpoint, snapshot, "the snapshot to keep is gone");
             }
         }
+        self.retention.decided();
         Ok(())
     }
 
@@ -521,7 +599,7 @@ fn lists_of(table: &TableDirectory, snapshot: &Snapshot) -> Vec<PathBuf> {
 }
 
 /// Every file that a snapshot names.
-fn files_of(
+pub(crate) fn files_of(
     table: &TableDirectory,
     snapshot: &Snapshot,
     content: &SnapshotContent,
@@ -582,7 +660,15 @@ fn remove_orphans(
     let mut used: HashSet<PathBuf> = named.iter().flat_map(|(_, paths)| paths).cloned().collect();
     // Another engine may have removed a snapshot and kept its files for the tag.
     for tag in tagged_snapshots(files, table)? {
-        used.extend(files_of(table, &tag, &reader.read(&tag)?));
+        match reader.read(&tag) {
+            Ok(content) => used.extend(files_of(table, &tag, &content)),
+            // What it names is not known, so nothing can be called unneeded.
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                tracing::warn!(table = table.name, %error, "a tagged snapshot is damaged");
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        }
     }
     if used.is_empty() {
         return Err(Error::corrupt(format!(

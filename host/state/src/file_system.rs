@@ -71,7 +71,10 @@ impl FileSystem {
             file.write_all(bytes)?;
             if sync { file.sync() } else { Ok(()) }
         });
-        written.map_err(|error| Error::io("write", path, error))
+        written.map_err(|error| {
+            self.disk.abandon(path);
+            Error::io("write", path, error)
+        })
     }
 
     /// Writes a whole file so that readers see the old one or the new one, never a part.
@@ -90,14 +93,11 @@ impl FileSystem {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let unique = crate::seam::unique_name();
         let temporary = path.with_file_name(format!(".{name}.{unique}{TEMPORARY_SUFFIX}"));
-        let replaced = self.write_file(&temporary, bytes, sync).and_then(|()| {
-            self.disk.rename(&temporary, path).map_err(|error| Error::io("replace", path, error))
-        });
-        if replaced.is_err() {
-            // What is left is removed when the table is next opened.
-            let _ = self.remove(&temporary);
-        }
-        replaced
+        self.write_file(&temporary, bytes, sync)?;
+        self.disk.rename(&temporary, path).map_err(|error| {
+            self.disk.abandon(&temporary);
+            Error::io("replace", path, error)
+        })
     }
 
     /// A new file to write to.
@@ -260,6 +260,12 @@ impl Disk {
             other => other?,
         };
         Ok(OutputFile { disk: self.clone(), path: path.to_owned(), file })
+    }
+
+    /// Removes what there is of a file that could not be written. What resists is removed when
+    /// the table is next opened.
+    fn abandon(&self, path: &Path) {
+        let _ = self.call(IoKind::Remove, path, || std::fs::remove_file(path));
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -483,29 +489,31 @@ impl DirectWriter {
             opendal_core::Error::new(opendal_core::ErrorKind::Unexpected, "file is not open")
         })
     }
+
+    fn failed(&self, error: io::Error) -> opendal_core::Error {
+        self.disk.abandon(&self.path);
+        new_std_io_error(error)
+    }
 }
 
 impl oio::Write for DirectWriter {
     async fn write(&mut self, buffer: Buffer) -> opendal_core::Result<()> {
         self.written += buffer.len() as u64;
         let file = self.file()?;
-        for chunk in buffer {
-            file.write_all(&chunk).map_err(new_std_io_error)?;
-        }
-        Ok(())
+        let written = buffer.into_iter().try_for_each(|chunk| file.write_all(&chunk));
+        written.map_err(|error| self.failed(error))
     }
 
     async fn close(&mut self) -> opendal_core::Result<Metadata> {
         let sync = self.sync;
         let file = self.file()?;
-        if sync {
-            file.sync().map_err(new_std_io_error)?;
-        }
+        let synced = if sync { file.sync() } else { Ok(()) };
+        synced.map_err(|error| self.failed(error))?;
         Ok(Metadata::new(EntryMode::FILE).with_content_length(self.written))
     }
 
     async fn abort(&mut self) -> opendal_core::Result<()> {
-        let Self { disk, path, .. } = self;
-        disk.call(IoKind::Remove, path, || std::fs::remove_file(&*path)).map_err(new_std_io_error)
+        self.disk.abandon(&self.path);
+        Ok(())
     }
 }

@@ -41,8 +41,15 @@ pub(crate) fn flush(
     };
     let mut locations = Vec::with_capacity(frozen.len());
     for frozen in frozen {
-        supersede(committer, frozen, &mut change.dead)?;
-        locations.push(write_rows(committer, frozen, &mut change)?);
+        let written = supersede(committer, frozen, &mut change.dead)
+            .and_then(|()| write_rows(committer, frozen, &mut change));
+        match written {
+            Ok(of_buffer) => locations.push(of_buffer),
+            Err(error) => {
+                committer.discard(&change.added);
+                return Err(error);
+            }
+        }
     }
     if change.added.is_empty() && change.dead.is_empty() {
         return Ok((committer.pin().snapshot, locations));

@@ -281,6 +281,10 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 fn read_error(path: &Path, error: paimon::Error) -> Error {
+    if let Some(failed) = failed_call(&error) {
+        let failed = std::io::Error::new(failed.kind(), failed.to_string());
+        return Error::io("read", path, failed);
+    }
     Error::with_source(
         ErrorKind::Corrupt,
         format!("cannot read {}: {error}; restore from an earlier checkpoint", path.display()),
@@ -289,11 +293,26 @@ fn read_error(path: &Path, error: paimon::Error) -> Error {
 }
 
 pub(crate) fn write_error(path: &Path, error: paimon::Error) -> Error {
-    let full = error.to_string().contains("No space left");
-    let hint = if full { "; make space and run again" } else { "" };
+    if let Some(failed) = failed_call(&error) {
+        let failed = std::io::Error::new(failed.kind(), failed.to_string());
+        return Error::io("write", path, failed);
+    }
     Error::with_source(
         ErrorKind::Storage,
-        format!("cannot write {}: {error}{hint}", path.display()),
+        format!("cannot write {}: {error}", path.display()),
         error,
     )
+}
+
+/// The call to the file system that failed, unless what failed is to find all of a file there.
+fn failed_call(error: &paimon::Error) -> Option<&std::io::Error> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(failed) = error.downcast_ref::<std::io::Error>() {
+            let missing = [std::io::ErrorKind::NotFound, std::io::ErrorKind::UnexpectedEof];
+            return Some(failed).filter(|failed| !missing.contains(&failed.kind()));
+        }
+        cause = error.source();
+    }
+    None
 }

@@ -1,5 +1,6 @@
 //! Reads state tables without the lock, while a pipeline may be running.
 
+use crate::committer::files_of;
 use crate::data_file::ScannedRows;
 use crate::file_system::FileSystem;
 use crate::metadata::{
@@ -9,9 +10,10 @@ use crate::metadata::{
 use crate::pin::{FileHits, Pin, Want};
 use crate::schema::TableSchema;
 use crate::store::{check_name, read_schema, table_directory};
-use crate::{Column, Error, Result};
+use crate::{Column, Error, ErrorKind, Result};
 use arrow_array::{ArrayRef, Int32Array, RecordBatch};
 use arrow_schema::SchemaRef;
+use paimon::spec::Snapshot;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -183,6 +185,18 @@ impl StateReader {
             .collect()
     }
 
+    /// The files that a version consists of, besides the schema: what has to be copied to have
+    /// it elsewhere, and what must not be removed while it is kept. Without the files of the
+    /// snapshot and the tag themselves.
+    ///
+    /// # Errors
+    /// As [`StateReader::scan`].
+    pub fn files(&self, at: &At) -> Result<Vec<PathBuf>> {
+        let snapshot = self.snapshot(at)?;
+        let content = SnapshotReader::new(&self.files, &self.table).read(&snapshot)?;
+        Ok(files_of(&self.table, &snapshot, &content))
+    }
+
     fn batch(&self, rows: ScannedRows) -> Result<RecordBatch> {
         let mut columns = vec![rows.key_groups];
         columns.extend(rows.key);
@@ -195,12 +209,29 @@ impl StateReader {
             .map_err(|error| Error::corrupt(format!("table {}: {error}", self.table.name)))
     }
 
-    /// A version, open; or only one bucket of it.
+    /// A version, open; or only one bucket of it. When the newest snapshot is removed while it
+    /// is read, the then newest one.
     fn pin(&self, at: &At, bucket: Option<u32>) -> Result<Pin> {
-        match at {
-            At::Snapshot(id) => {
-                self.open_snapshot(&read_snapshot(&self.files, &self.table, *id)?, bucket)
+        let mut attempt = 1;
+        loop {
+            let snapshot = self.snapshot(at)?;
+            let id = snapshot.id();
+            match self.open_snapshot(&snapshot, bucket) {
+                Err(_)
+                    if *at == At::Latest
+                        && attempt < ATTEMPTS
+                        && !self.files.exists(&self.table.snapshot(id))? =>
+                {
+                    attempt += 1;
+                }
+                other => return other,
             }
+        }
+    }
+
+    fn snapshot(&self, at: &At) -> Result<Snapshot> {
+        match at {
+            At::Snapshot(id) => read_snapshot(&self.files, &self.table, *id),
             At::Checkpoint(checkpoint) => {
                 let path = self.table.tag(*checkpoint);
                 if !self.files.exists(&path)? {
@@ -212,23 +243,20 @@ impl StateReader {
                         if known.is_empty() { "none".to_owned() } else { known.join(", ") }
                     )));
                 }
-                self.open_snapshot(&read_snapshot_file(&self.files, &path)?, bucket)
+                read_snapshot_file(&self.files, &path)
             }
-            At::Latest => self.latest(bucket),
+            At::Latest => self.latest(),
         }
     }
 
-    /// The newest snapshot; when it is removed while it is read, the then newest one.
-    fn latest(&self, bucket: Option<u32>) -> Result<Pin> {
+    fn latest(&self) -> Result<Snapshot> {
         let mut attempt = 1;
         loop {
             let id = snapshot_ids(&self.files, &self.table)?.pop().ok_or_else(|| {
                 Error::not_found(format!("table {} has no snapshot yet", self.table.name))
             })?;
-            let opened = read_snapshot(&self.files, &self.table, id)
-                .and_then(|snapshot| self.open_snapshot(&snapshot, bucket));
-            match opened {
-                Err(_) if attempt < ATTEMPTS && !self.files.exists(&self.table.snapshot(id))? => {
+            match read_snapshot(&self.files, &self.table, id) {
+                Err(error) if error.kind() == ErrorKind::NotFound && attempt < ATTEMPTS => {
                     attempt += 1;
                 }
                 other => return other,
@@ -236,7 +264,7 @@ impl StateReader {
         }
     }
 
-    fn open_snapshot(&self, snapshot: &paimon::spec::Snapshot, bucket: Option<u32>) -> Result<Pin> {
+    fn open_snapshot(&self, snapshot: &Snapshot, bucket: Option<u32>) -> Result<Pin> {
         let content = SnapshotReader::new(&self.files, &self.table).read(snapshot)?;
         open_pin(&self.files, &self.table, &self.schema, snapshot.id(), &content, bucket)
     }

@@ -147,6 +147,8 @@ impl Retention {
                 table.name
             )));
         }
+        // No crash may bring back the tag of a snapshot that is gone.
+        files.sync_directory(&table.tags())?;
         for id in &expired {
             files.remove(&table.snapshot(*id))?;
             self.snapshots.remove(id);

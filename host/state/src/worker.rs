@@ -24,6 +24,10 @@ const MERGE_RETRY: Duration = Duration::from_secs(10);
 /// A job for the pool that the tables of a store share.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
+/// Before each new attempt at a write that failed: a disk may be full, or file
+/// handles used up, for a moment only.
+const RETRY_PAUSES_MS: [u64; 3] = [5, 25, 100];
+
 /// What a worker is told.
 #[derive(Debug)]
 pub(crate) enum Command {
@@ -137,7 +141,7 @@ impl Worker {
                 Ok(Command::Frozen { subtask, checkpoint, buffer }) => {
                     self.enqueue(subtask, checkpoint, buffer)?;
                 }
-                Ok(Command::Retain(checkpoints)) => self.committer.retain(&checkpoints)?,
+                Ok(Command::Retain(checkpoints)) => self.retain(&checkpoints),
                 Ok(Command::Merged { bucket, result }) => self.publish_merge(bucket, result)?,
                 Ok(Command::Close) => return Ok(()),
                 Err(crossbeam_channel::RecvTimeoutError::Timeout) => {}
@@ -146,6 +150,15 @@ impl Worker {
             while self.flush_next()? {}
             self.start_merges();
             self.expire();
+        }
+    }
+
+    /// Keeps these checkpoints. What fails is tried again when the next ones are named; until
+    /// then more is kept than need be.
+    fn retain(&mut self, checkpoints: &[(u64, i64)]) {
+        if let Err(error) = self.committer.retain(checkpoints) {
+            let table = &self.committer.table.name;
+            tracing::warn!(table, %error, "the tags of checkpoints could not be changed");
         }
     }
 
@@ -207,7 +220,7 @@ impl Worker {
             (0_u32..).zip(fronts).map(|(subtask, front)| (subtask, front.buffer)).collect();
         let snapshot = self.flush(checkpoint, &buffers)?;
         self.published += 1;
-        self.committer.tag(checkpoint, snapshot)?;
+        self.persist(|worker| worker.committer.tag(checkpoint, snapshot))?;
         let _ = self.events.send(StateEvent::Published {
             table: self.committer.table.name.clone(),
             checkpoint,
@@ -224,7 +237,8 @@ impl Worker {
             .map(|(subtask, buffer)| Frozen { subtask: *subtask, buffer: buffer.clone() })
             .collect();
         let before = self.committer.pin().snapshot;
-        let (snapshot, locations) = flush(&mut self.committer, checkpoint, &frozen)?;
+        let (snapshot, locations) =
+            self.persist(|worker| flush(&mut worker.committer, checkpoint, &frozen))?;
         Counters::add(&self.view.counters.commits, usize::from(snapshot != before));
         let published = frozen
             .into_iter()
@@ -233,6 +247,33 @@ impl Worker {
             .collect();
         self.view.publish(self.committer.pin().clone(), published);
         Ok(snapshot)
+    }
+
+    /// Writes something, with a few attempts while the file system fails.
+    fn persist<T>(&mut self, mut attempt: impl FnMut(&mut Self) -> Result<T>) -> Result<T> {
+        for pause_ms in RETRY_PAUSES_MS {
+            match attempt(self) {
+                Err(error) if error.kind() == ErrorKind::Storage => {
+                    let table = &self.committer.table.name;
+                    tracing::warn!(table, %error, "a write failed and is tried again");
+                    self.pause(Duration::from_millis(pause_ms))?;
+                }
+                other => return other,
+            }
+        }
+        attempt(self)
+    }
+
+    /// Waits; publishes merges that end meanwhile.
+    fn pause(&mut self, pause: Duration) -> Result<()> {
+        let until = crate::seam::now() + pause;
+        while let Ok(command) = self.commands.recv_deadline(until) {
+            match command {
+                Command::Merged { bucket, result } => self.publish_merge(bucket, result)?,
+                other => self.put_off.push_back(other),
+            }
+        }
+        Ok(())
     }
 
     /// Waits for merges while a bucket has no level left for another sorted run.
@@ -283,36 +324,32 @@ impl Worker {
     }
 
     fn publish_merge(&mut self, bucket: u32, result: Result<Merged>) -> Result<()> {
-        let (next, result) = match result {
-            Ok(merged) => (Merging::Idle, Some(merged)),
-            Err(error) if error.kind() == ErrorKind::Closed => (Merging::Idle, None),
+        let next = match result.and_then(|merged| self.commit_merge(&merged)) {
+            Ok(()) => Merging::Idle,
+            Err(error) if error.kind() == ErrorKind::Closed => Merging::Idle,
             // The table can do without for a while: a full disk stops flushes, not this.
             Err(error) if error.kind() == ErrorKind::Storage => {
                 tracing::warn!(table = self.committer.table.name, %error, "a merge failed");
-                (Merging::NotBefore(crate::seam::now() + MERGE_RETRY), None)
+                Merging::NotBefore(crate::seam::now() + MERGE_RETRY)
             }
             Err(error) => return Err(error),
         };
         if let Some(merging) = self.merging.get_mut(bucket as usize) {
             *merging = next;
         }
-        let Some(merged) = result else { return Ok(()) };
+        Ok(())
+    }
+
+    fn commit_merge(&mut self, merged: &Merged) -> Result<()> {
         let Some(change) = merged.change(self.committer.pin()) else {
-            return self.discard(&merged);
+            // It came too late.
+            self.committer.discard(merged.output.as_slice());
+            return Ok(());
         };
         self.committer.commit(&change)?;
         Counters::add(&self.view.counters.merges, 1);
         self.view.publish(self.committer.pin().clone(), Vec::new());
         Ok(())
-    }
-
-    /// Removes the output of a merge that came too late.
-    fn discard(&self, merged: &Merged) -> Result<()> {
-        let Some(output) = &merged.output else {
-            return Ok(());
-        };
-        let directory = self.committer.table.bucket(output.bucket);
-        self.committer.files.remove(&directory.join(&output.meta.file_name))
     }
 
     /// Removes what has expired. A failure is no reason to stop: it is tried again later.

@@ -1,10 +1,225 @@
-//! Calls to the file system that fail.
+//! Calls to the file system that fail: what was acknowledged stays, what was not fails cleanly.
 
-use crate::fixture::{Fixture, eager, rows};
+use crate::fixture::{Fixture, Model, TABLE, eager, files_in, rows, scan};
 use howdah_state::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+/// "Input/output error".
+const EIO: i32 = 5;
+/// "Too many open files".
+const EMFILE: i32 = 24;
 /// "No space left on device".
 const ENOSPC: i32 = 28;
+
+const PARALLELISM: u32 = 2;
+
+/// Longer than any call takes, however busy the machine.
+const HANG: Duration = Duration::from_secs(60);
+
+/// Checkpoints that were published and not given up since, with their snapshots and rows.
+pub(crate) type Acknowledged = BTreeMap<u64, (i64, Model)>;
+
+/// What a job does to its state: updates, deletes, merges, expiry, a roll-back. `acknowledged`
+/// is kept up to date all along, so that it is right whenever an error ends the job.
+pub(crate) fn work(
+    warehouse: &Path,
+    options: &StoreOptions,
+    acknowledged: &mut Acknowledged,
+) -> Result<()> {
+    let mut model = Model::new();
+    work_on(warehouse, options, Restore::Fresh, 1..=5, &mut model, acknowledged)?;
+    // Goes back by one.
+    acknowledged.pop_last();
+    let Some((&checkpoint, (snapshot, state))) = acknowledged.last_key_value() else {
+        return Ok(());
+    };
+    model.clone_from(state);
+    let restore = Restore::Snapshot(*snapshot);
+    let checkpoints = checkpoint + 1..=checkpoint + 4;
+    work_on(warehouse, options, restore, checkpoints, &mut model, acknowledged)
+}
+
+fn work_on(
+    warehouse: &Path,
+    options: &StoreOptions,
+    restore: Restore,
+    checkpoints: RangeInclusive<u64>,
+    model: &mut Model,
+    acknowledged: &mut Acknowledged,
+) -> Result<()> {
+    let mut fixture = Fixture::open(warehouse, PARALLELISM, options.clone(), restore)?;
+    for checkpoint in checkpoints {
+        let done = change(&mut fixture, model, checkpoint)
+            .and_then(|()| acknowledge(&mut fixture, model, checkpoint, acknowledged));
+        match done {
+            // What stopped the background part says more.
+            Err(error) if error.kind() == ErrorKind::Closed => {
+                return fixture.store.close().and(Err(error));
+            }
+            other => other?,
+        }
+    }
+    await_merges(&fixture, options);
+    fixture.store.close()
+}
+
+fn change(fixture: &mut Fixture, model: &mut Model, checkpoint: u64) -> Result<()> {
+    let step = checkpoint as i64;
+    let changed: Model =
+        (0..12).map(|i| ((i * 7 + step * 5) % 40, (step * 100 + i, Some("x".repeat(9))))).collect();
+    fixture.put(&changed)?;
+    model.extend(changed);
+    let deleted = [step * 5 % 40, step * 3 % 40];
+    fixture.delete(&deleted)?;
+    deleted.iter().for_each(|id| drop(model.remove(id)));
+    let ids: Vec<i64> = (0..40).collect();
+    assert_eq!(&fixture.get(&ids)?, model);
+    Ok(())
+}
+
+fn acknowledge(
+    fixture: &mut Fixture,
+    model: &Model,
+    checkpoint: u64,
+    acknowledged: &mut Acknowledged,
+) -> Result<()> {
+    for subtask in &mut fixture.subtasks {
+        subtask.freeze(checkpoint)?;
+    }
+    match fixture.store.events().recv_timeout(HANG).expect("the store hangs") {
+        StateEvent::Published { snapshot, .. } => {
+            acknowledged.insert(checkpoint, (snapshot, model.clone()));
+        }
+        StateEvent::Failed { error, .. } => return Err(error),
+    }
+    while acknowledged.len() > 2 {
+        acknowledged.pop_first();
+    }
+    let retained: Vec<(u64, i64)> =
+        acknowledged.iter().map(|(checkpoint, (snapshot, _))| (*checkpoint, *snapshot)).collect();
+    fixture.table.retain(&retained)
+}
+
+/// Lets the merges that are due end, unless a fault may have ended them.
+fn await_merges(fixture: &Fixture, options: &StoreOptions) {
+    let failed = || options.faults.as_ref().is_some_and(|faults| faults.failed().is_some());
+    while fixture.table.metrics().merges_total == 0 && !failed() {
+        std::thread::yield_now();
+    }
+}
+
+/// Opens the table without faults: every acknowledged checkpoint is there, work can go on, and no
+/// file is left that nothing names.
+pub(crate) fn check(warehouse: &Path, acknowledged: &Acknowledged) {
+    let ids: Vec<i64> = (0..40).collect();
+    let restore = acknowledged
+        .last_key_value()
+        .map_or(Restore::Fresh, |(_, (snapshot, _))| Restore::Snapshot(*snapshot));
+    let mut model =
+        acknowledged.last_key_value().map_or_else(Model::new, |(_, (_, model))| model.clone());
+    let open = |restore| Fixture::open(warehouse, PARALLELISM, eager(), restore).unwrap();
+    let mut fixture = open(restore);
+    assert_no_orphans(warehouse);
+    assert_eq!(fixture.get(&ids).unwrap(), model);
+    for (checkpoint, (_, model)) in acknowledged {
+        assert_eq!(&scan(warehouse, At::Checkpoint(*checkpoint)).unwrap(), model);
+    }
+    let next = acknowledged.last_key_value().map_or(1, |(checkpoint, _)| checkpoint + 1);
+    change(&mut fixture, &mut model, next).unwrap();
+    let snapshot = fixture.checkpoint(next);
+    fixture.store.close().unwrap();
+    let mut fixture = open(Restore::Snapshot(snapshot));
+    assert_eq!(fixture.get(&ids).unwrap(), model);
+    assert_no_orphans(warehouse);
+}
+
+/// Every file of the table is one that a snapshot or a tag names, and every such file is there.
+pub(crate) fn assert_no_orphans(warehouse: &Path) {
+    let reader = StateReader::open(warehouse, "default", TABLE).unwrap();
+    let mut named = BTreeSet::new();
+    let number = |path: &PathBuf, prefix: &str| -> Option<i64> {
+        path.file_name()?.to_str()?.strip_prefix(prefix)?.parse().ok()
+    };
+    for path in files_in(warehouse, "snapshot") {
+        if let Some(id) = number(&path, "snapshot-") {
+            named.extend(reader.files(&At::Snapshot(id)).unwrap());
+        } else {
+            assert!(path.ends_with("LATEST"), "{} is left", path.display());
+        }
+    }
+    for path in files_in(warehouse, "tag") {
+        let checkpoint = number(&path, "tag-checkpoint-").expect("only tags are left");
+        named.extend(reader.files(&At::Checkpoint(checkpoint as u64)).unwrap());
+    }
+    let mut found = BTreeSet::new();
+    for directory in files_in(warehouse, "") {
+        let name = directory.file_name().unwrap().to_str().unwrap().to_owned();
+        if !["snapshot", "tag", "schema"].contains(&name.as_str()) {
+            found.extend(files_in(warehouse, &name));
+        }
+    }
+    assert_eq!(found, named);
+}
+
+/// The number of calls that the job makes when nothing fails.
+pub(crate) fn calls(options: &StoreOptions) -> u64 {
+    let directory = tempfile::tempdir().unwrap();
+    let faults = Faults::none();
+    let options = StoreOptions { faults: Some(faults.clone()), ..options.clone() };
+    let mut acknowledged = Acknowledged::new();
+    work(directory.path(), &options, &mut acknowledged).unwrap();
+    let calls = faults.calls();
+    check(directory.path(), &acknowledged);
+    calls
+}
+
+/// Some of the numbers up to `calls`, or all of them in a full run.
+pub(crate) fn sample(calls: u64, some: u64, seed: u64) -> Vec<u64> {
+    if std::env::var_os("HOWDAH_TEST_FULL").is_some() {
+        return (0..calls).collect();
+    }
+    // A step without a common divisor visits different places for each seed.
+    (0..some).map(|i| (i * calls / some + seed * 13) % calls).collect()
+}
+
+/// Runs the job with a failure at each of these calls, then checks what is left.
+fn fail(some: u64, seed: u64, fault: Fault) {
+    for call in sample(calls(&eager()), some, seed) {
+        let directory = tempfile::tempdir().unwrap();
+        let faults = Faults::at(call, fault);
+        let options = StoreOptions { faults: Some(faults.clone()), ..eager() };
+        let mut acknowledged = Acknowledged::new();
+        let result = work(directory.path(), &options, &mut acknowledged);
+        println!("{fault:?} at call {call}, {:?}: {result:?}", faults.failed());
+        if let Err(error) = result {
+            assert_eq!(error.kind(), ErrorKind::Storage, "{error}");
+        }
+        check(directory.path(), &acknowledged);
+    }
+}
+
+#[test]
+fn job_survives_a_full_disk() {
+    fail(15, 1, Fault::Always(ENOSPC));
+}
+
+#[test]
+fn job_survives_a_disk_that_is_full_for_a_moment() {
+    fail(15, 2, Fault::Once(ENOSPC));
+}
+
+#[test]
+fn job_survives_an_input_output_error() {
+    fail(15, 3, Fault::Once(EIO));
+}
+
+#[test]
+fn job_survives_a_lack_of_file_handles() {
+    fail(15, 4, Fault::Once(EMFILE));
+}
 
 #[test]
 fn every_call_to_the_file_system_is_counted() {

@@ -1,13 +1,17 @@
 //! Behaviour of the state store as its users see it.
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
     clippy::indexing_slicing,
     clippy::panic,
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
     reason = "tests"
 )]
 
+mod crash;
 mod damage;
 mod faults;
 mod fixture;

@@ -10,6 +10,8 @@ pub(crate) enum Bar {
     RatioAtMost(f64),
     /// The ratio to the peer is at least this: the figures count speed.
     RatioAtLeast(f64),
+    /// The figure itself is at most this.
+    AtMost(f64),
     /// For information.
     None,
 }
@@ -71,6 +73,7 @@ impl Figure {
             Bar::RatioAtLeast(least) => {
                 (Some(format!(">= {least}x")), self.ratio.map(|ratio| ratio >= least))
             }
+            Bar::AtMost(most) => (Some(format!("<= {most}")), Some(self.howdah <= most)),
             Bar::None => (None, None),
         };
         self

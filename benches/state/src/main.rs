@@ -23,6 +23,7 @@ mod base;
 mod cases;
 mod figure;
 mod hash_map;
+mod heap;
 mod measure;
 mod ours;
 mod rocksdb;
@@ -35,6 +36,9 @@ use figure::Figure;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+#[global_allocator]
+static HEAP: heap::CountingAllocator = heap::CountingAllocator;
 
 /// Measure the state store side by side with RocksDB and a hash map
 #[derive(Debug, Parser)]

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Cost {
     /// CPU time of the whole process, background threads included.
     pub(crate) cpu_s: f64,
+    /// CPU time of the thread that looks at the clock.
+    pub(crate) thread_cpu_s: f64,
     pub(crate) wall_s: f64,
 }
 
@@ -18,14 +20,11 @@ impl Cost {
     /// The mean for each of `count` pieces.
     pub(crate) fn each(self, count: usize) -> Self {
         let count = count as f64;
-        Self { cpu_s: self.cpu_s / count, wall_s: self.wall_s / count }
-    }
-}
-
-impl std::ops::AddAssign for Cost {
-    fn add_assign(&mut self, other: Self) {
-        self.cpu_s += other.cpu_s;
-        self.wall_s += other.wall_s;
+        Self {
+            cpu_s: self.cpu_s / count,
+            thread_cpu_s: self.thread_cpu_s / count,
+            wall_s: self.wall_s / count,
+        }
     }
 }
 
@@ -34,25 +33,36 @@ impl std::ops::AddAssign for Cost {
 pub(crate) struct Stopwatch {
     started: Instant,
     cpu_s: f64,
+    thread_cpu_s: f64,
 }
 
 impl Stopwatch {
     pub(crate) fn start() -> Self {
-        Self { cpu_s: cpu_s(), started: Instant::now() }
+        Self { cpu_s: cpu_s(), thread_cpu_s: thread_cpu_s(), started: Instant::now() }
     }
 
     pub(crate) fn cost(&self) -> Cost {
         let wall_s = self.started.elapsed().as_secs_f64();
-        Cost { cpu_s: cpu_s() - self.cpu_s, wall_s }
+        let thread_cpu_s = thread_cpu_s() - self.thread_cpu_s;
+        Cost { cpu_s: cpu_s() - self.cpu_s, thread_cpu_s, wall_s }
     }
 }
 
 /// CPU seconds of this process, user and system.
 fn cpu_s() -> f64 {
+    clock_s(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// CPU seconds of this thread, user and system.
+fn thread_cpu_s() -> f64 {
+    clock_s(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn clock_s(clock: libc::clockid_t) -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a timespec of our own. The clock exists on every Linux.
-    let result = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
-    assert_eq!(result, 0, "the CPU clock of the process cannot be read");
+    // SAFETY: the pointer is to a timespec of our own.
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    assert_eq!(result, 0, "a CPU clock cannot be read; every Linux has them");
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 

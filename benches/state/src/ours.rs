@@ -26,6 +26,8 @@ pub(crate) struct Ours {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Published {
     pub(crate) snapshot: i64,
+    /// How long the background part worked on it.
+    pub(crate) background_s: f64,
 }
 
 impl Ours {
@@ -102,11 +104,11 @@ impl Ours {
         while self.under_way > 0 {
             let event = self.store.events().recv_timeout(Duration::from_secs(120));
             match event.context("a checkpoint is not published after 120 s")? {
-                StateEvent::Published { checkpoint, snapshot, .. } => {
+                StateEvent::Published { checkpoint, snapshot, duration, .. } => {
                     self.under_way -= 1;
                     self.snapshot = snapshot;
                     self.table.retain(&[(checkpoint, snapshot)])?;
-                    last = Some(Published { snapshot });
+                    last = Some(Published { snapshot, background_s: duration.as_secs_f64() });
                 }
                 StateEvent::Failed { error, .. } => return Err(error.into()),
             }

@@ -1,6 +1,9 @@
 //! What is measured.
 
+mod barrier;
 mod probe;
+mod restore;
+mod space;
 mod update;
 
 use crate::base::Bases;
@@ -15,10 +18,28 @@ pub(crate) enum Case {
     Probe,
     /// Read, count up, write back, with checkpoints
     Update,
+    /// The part of a barrier that the operator waits for
+    Barrier,
+    /// The part of a checkpoint in the background, over many checkpoints
+    Background,
+    /// Opening a state that is on disk
+    Restore,
+    /// Heap
+    Memory,
+    /// Bytes on disk
+    Disk,
 }
 
 impl Case {
-    pub(crate) const ALL: [Self; 2] = [Self::Probe, Self::Update];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Probe,
+        Self::Update,
+        Self::Barrier,
+        Self::Background,
+        Self::Restore,
+        Self::Memory,
+        Self::Disk,
+    ];
 
     pub(crate) fn run(
         self,
@@ -28,6 +49,11 @@ impl Case {
         match self {
             Self::Probe => probe::run(setting, report)?,
             Self::Update => update::run(setting, report)?,
+            Self::Barrier => barrier::synchronous(setting, report)?,
+            Self::Background => barrier::background(setting, report)?,
+            Self::Restore => restore::run(setting, report)?,
+            Self::Memory => space::memory(setting, report)?,
+            Self::Disk => space::disk(setting, report)?,
         }
         setting.bases.clean()
     }
@@ -49,6 +75,11 @@ impl Setting {
             Some(library) => format!("RocksDB: {}; {}", library.name, rocksdb::OPTIONS),
             None => "RocksDB was left out: no ratio to it is judged".to_owned(),
         }
+    }
+
+    /// The largest of the sizes.
+    pub(crate) fn most_rows(&self) -> u64 {
+        self.rows.iter().copied().max().unwrap_or_default()
     }
 
     /// Rounds of a case: the median counts.

@@ -140,7 +140,7 @@ fn time(store: &mut dyn Store, batches: &[Batch]) -> Result<(Counted, Cost)> {
     store.finish()?;
     let wall_s = watch.cost().wall_s;
     wait_until_idle();
-    Ok((counted, Cost { wall_s, cpu_s: watch.cost().cpu_s }))
+    Ok((counted, Cost { wall_s, ..watch.cost() }))
 }
 
 /// The records.

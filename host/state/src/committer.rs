@@ -3,21 +3,19 @@
 //! Stock commits walk the manifest history each time; this one reads it once, when the table
 //! is opened, and folds its own commits into what it knows.
 
-use crate::data_file::{DataFile, FileId, no_statistics};
+use crate::data_file::{DataFile, FileId};
 use crate::deletion_vector;
 use crate::file_system::{FileSystem, TEMPORARY_SUFFIX};
+use crate::manifest;
 use crate::metadata::{
-    SnapshotContent, SnapshotReader, TableDirectory, block_on, open_pin, read_snapshot,
-    snapshot_ids, tagged_checkpoints, tagged_snapshots, write_error,
+    SnapshotContent, SnapshotReader, TableDirectory, open_pin, read_snapshot, snapshot_ids,
+    tagged_checkpoints, tagged_snapshots, write_latest_hint,
 };
 use crate::pin::{Pin, PinnedFile};
 use crate::retention::Retention;
 use crate::schema::TableSchema;
 use crate::{Error, ErrorKind, Result};
-use paimon::spec::{
-    BinaryRow, CommitKind, FileKind, IndexFileMeta, IndexManifest, IndexManifestEntry, Manifest,
-    ManifestEntry, ManifestFileMeta, ManifestList, Snapshot,
-};
+use paimon::spec::{CommitKind, FileKind, IndexFileMeta, ManifestFileMeta, Snapshot};
 use roaring::RoaringBitmap;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
@@ -25,10 +23,6 @@ use std::sync::Arc;
 
 /// Snapshot format that current Paimon writes.
 const SNAPSHOT_VERSION: i32 = 3;
-/// Format of a manifest entry.
-const ENTRY_VERSION: i32 = 2;
-/// Format of an entry of an index manifest.
-const INDEX_ENTRY_VERSION: i32 = 1;
 /// Manifests in the base list that start their merge into one.
 const MANIFESTS_LIMIT: usize = 30;
 /// Levels of sorted runs: the oldest is at the top; 0 is for other writers.
@@ -232,7 +226,7 @@ impl Committer {
         let index_files = self.next_index_files(&pin, change, written)?;
         let index_changed = index_files != self.index_files;
         let index_manifest = match index_changed {
-            true => self.write_index_manifest(&index_files)?,
+            true => manifest::write_index(&self.files, &self.table, &index_files)?,
             false => self.index_manifest.clone(),
         };
         written.extend(index_manifest.iter().filter(|_| index_changed).map(|n| manifests.join(n)));
@@ -242,9 +236,9 @@ impl Committer {
         if base != self.manifests {
             written.extend(base.iter().map(|meta| manifests.join(meta.file_name())));
         }
-        let base_list = self.write_list("0", &base)?;
+        let base_list = manifest::write_list(&self.files, &self.table, "0", &base)?;
         written.push(manifests.join(&base_list));
-        let delta_list = self.write_list("1", delta.as_slice())?;
+        let delta_list = manifest::write_list(&self.files, &self.table, "1", delta.as_slice())?;
         written.push(manifests.join(&delta_list));
         let lists = [base_list, delta_list];
         for bucket in change.added.iter().map(|file| file.bucket).collect::<BTreeSet<_>>() {
@@ -401,35 +395,14 @@ impl Committer {
         Ok(next)
     }
 
-    fn write_index_manifest(&self, index_files: &[(u32, IndexFileMeta)]) -> Result<Option<String>> {
-        if index_files.is_empty() {
-            return Ok(None);
-        }
-        let entries: Vec<IndexManifestEntry> = index_files
-            .iter()
-            .map(|(bucket, meta)| IndexManifestEntry {
-                version: INDEX_ENTRY_VERSION,
-                kind: FileKind::Add,
-                partition: no_partition(),
-                bucket: bucket_number(*bucket),
-                index_file: meta.clone(),
-            })
-            .collect();
-        let name = format!("index-manifest-{}-0", crate::seam::unique_name());
-        let path = self.table.manifests().join(&name);
-        block_on(IndexManifest::write(&self.files.file_io, &path.to_string_lossy(), &entries))
-            .map_err(|error| write_error(&path, error))?;
-        Ok(Some(name))
-    }
-
     /// The manifest of what a change adds and removes, if it does.
     fn write_delta(&self, change: &Change) -> Result<Option<ManifestFileMeta>> {
         let removed = self
             .pin
             .files()
             .filter(|pinned| change.removed.contains(&pinned.file.id))
-            .map(|pinned| (FileKind::Delete, &pinned.file));
-        let added = change.added.iter().map(|file| (FileKind::Add, file));
+            .map(|pinned| entry(FileKind::Delete, &pinned.file));
+        let added = change.added.iter().map(|file| entry(FileKind::Add, file));
         self.write_manifest(&removed.chain(added).collect::<Vec<_>>())
     }
 
@@ -438,59 +411,14 @@ impl Committer {
         if self.manifests.len() <= MANIFESTS_LIMIT {
             return Ok(self.manifests.clone());
         }
-        let live: Vec<_> = self.pin.files().map(|pinned| (FileKind::Add, &pinned.file)).collect();
+        let live: Vec<_> =
+            self.pin.files().map(|pinned| entry(FileKind::Add, &pinned.file)).collect();
         Ok(self.write_manifest(&live)?.into_iter().collect())
     }
 
-    fn write_manifest(
-        &self,
-        entries: &[(FileKind, &Arc<DataFile>)],
-    ) -> Result<Option<ManifestFileMeta>> {
-        if entries.is_empty() {
-            return Ok(None);
-        }
-        let buckets = bucket_number(self.schema.key_groups.parallelism());
-        let rows: Vec<ManifestEntry> = entries
-            .iter()
-            .map(|(kind, file)| {
-                let bucket = bucket_number(file.bucket);
-                let meta = file.meta.clone();
-                ManifestEntry::new(*kind, no_partition(), bucket, buckets, meta, ENTRY_VERSION)
-            })
-            .collect();
-        let name = format!("manifest-{}-0", crate::seam::unique_name());
-        let path = self.table.manifests().join(&name);
-        block_on(Manifest::write(&self.files.file_io, &path.to_string_lossy(), &rows))
-            .map_err(|error| write_error(&path, error))?;
-        let size = self.files.size(&path)?;
-        let count = |wanted: FileKind| {
-            let matching = entries.iter().filter(|(kind, _)| *kind == wanted).count();
-            i64::try_from(matching).unwrap_or(i64::MAX)
-        };
-        let of_buckets = || entries.iter().map(|(_, file)| bucket_number(file.bucket));
-        let levels = || entries.iter().map(|(_, file)| file.meta.level);
-        let meta = ManifestFileMeta::new(
-            name,
-            i64::try_from(size).unwrap_or(i64::MAX),
-            count(FileKind::Add),
-            count(FileKind::Delete),
-            no_statistics()?,
-            self.schema.schema_id,
-        );
-        Ok(Some(meta.with_bucket_level_stats(
-            of_buckets().min(),
-            of_buckets().max(),
-            levels().min(),
-            levels().max(),
-        )))
-    }
-
-    fn write_list(&self, suffix: &str, manifests: &[ManifestFileMeta]) -> Result<String> {
-        let name = format!("manifest-list-{}-{suffix}", crate::seam::unique_name());
-        let path = self.table.manifests().join(&name);
-        block_on(ManifestList::write(&self.files.file_io, &path.to_string_lossy(), manifests))
-            .map_err(|error| write_error(&path, error))?;
-        Ok(name)
+    fn write_manifest(&self, entries: &[manifest::Entry<'_>]) -> Result<Option<ManifestFileMeta>> {
+        let buckets = self.schema.key_groups.parallelism();
+        manifest::write(&self.files, &self.table, self.schema.schema_id, buckets, entries)
     }
 
     fn write_snapshot(
@@ -526,7 +454,7 @@ impl Committer {
                 ),
             ));
         }
-        self.files.replace(&path, &encode_snapshot(&snapshot)?)?;
+        self.files.replace(&path, &manifest::encode_snapshot(&snapshot)?)?;
         write_latest_hint(&self.files, &self.table, id);
         Ok(())
     }
@@ -579,6 +507,10 @@ impl Committer {
         }
         all
     }
+}
+
+fn entry(kind: FileKind, file: &DataFile) -> manifest::Entry<'_> {
+    (kind, file.bucket, &file.meta)
 }
 
 /// A data file and what belongs to it.
@@ -694,27 +626,4 @@ fn remove_orphans(
         }
     }
     Ok(())
-}
-
-/// A hint only: readers fall back to listing.
-fn write_latest_hint(files: &FileSystem, table: &TableDirectory, snapshot: i64) {
-    let path = table.snapshots().join("LATEST");
-    if let Err(error) = files.replace_unsynced(&path, snapshot.to_string().as_bytes()) {
-        tracing::warn!(table = table.name, %error, "the LATEST hint could not be written");
-    }
-}
-
-fn encode_snapshot(snapshot: &Snapshot) -> Result<Vec<u8>> {
-    serde_json::to_vec(snapshot)
-        .map_err(|error| Error::corrupt(format!("cannot encode a snapshot: {error}")))
-}
-
-/// State tables have no partitions.
-fn no_partition() -> Vec<u8> {
-    BinaryRow::new(0).to_serialized_bytes()
-}
-
-/// Paimon counts buckets in 32-bit signed numbers; `KeyGroups` limits them to fewer.
-fn bucket_number(bucket: u32) -> i32 {
-    i32::try_from(bucket).unwrap_or(i32::MAX)
 }

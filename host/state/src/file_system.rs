@@ -16,13 +16,16 @@ use opendal_core::{
     Buffer, BytesRange, Capability, EntryMode, Metadata, OperationContext, Operator,
 };
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read as _, Write};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Ends the names of files that are not whole yet.
 pub(crate) const TEMPORARY_SUFFIX: &str = ".tmp";
+
+/// Bytes that are read at a time of files that are copied or summed.
+const CHUNK_BYTES: usize = 1 << 20;
 
 /// How the files of a store are read and written. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -46,6 +49,11 @@ impl FileSystem {
                 Error::new(ErrorKind::Storage, format!("cannot set up the file system: {error}"))
             })?;
         Ok(Self { disk, sync, file_io })
+    }
+
+    /// Whether what is written is durable when the call returns.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.sync
     }
 
     /// One call to the file system for which there is no function here; `action` is what it does
@@ -176,10 +184,87 @@ impl FileSystem {
         })
     }
 
+    /// Gives a file a second name by hard link, or copies it where there can be none: across
+    /// file systems, or past the number of links that one allows. What has the name is replaced.
+    pub(crate) fn link_or_copy(&self, from: &Path, to: &Path) -> Result<()> {
+        let link = || {
+            self.disk.call_with_name(IoKind::Link, from, Some(to), || std::fs::hard_link(from, to))
+        };
+        match link() {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.remove(to)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if let Some(parent) = to.parent() {
+                    self.create_directory(parent)?;
+                }
+            }
+            Err(error) if cannot_link(&error) => return self.copy(from, to),
+            Err(error) => return Err(Error::io("link", from, error)),
+        }
+        match link() {
+            Err(error) if cannot_link(&error) => self.copy(from, to),
+            linked => linked.map_err(|error| Error::io("link", from, error)),
+        }
+    }
+
+    /// Copies a file, durable if the store is set so.
+    pub(crate) fn copy(&self, from: &Path, to: &Path) -> Result<()> {
+        let mut copy = self.create(to)?;
+        self.read_chunks(from, |chunk| {
+            copy.write_all(chunk).map_err(|error| Error::io("write", to, error))
+        })?;
+        self.sync_file(&copy)
+    }
+
+    /// Length and XXH3 of a file.
+    pub(crate) fn checksum(&self, path: &Path) -> Result<(u64, u64)> {
+        let mut hasher = xxhash_rust::xxh3::Xxh3::new();
+        let mut length = 0;
+        self.read_chunks(path, |chunk| {
+            hasher.update(chunk);
+            length += chunk.len() as u64;
+            Ok(())
+        })?;
+        Ok((length, hasher.digest()))
+    }
+
+    /// Reads a file from beginning to end, a part at a time.
+    pub(crate) fn read_chunks(
+        &self,
+        path: &Path,
+        mut each: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut file = self.open(path)?;
+        let mut chunk = vec![0; CHUNK_BYTES];
+        loop {
+            let read = self.call(IoKind::Read, "read", path, || file.read(&mut chunk))?;
+            if read == 0 {
+                return Ok(());
+            }
+            each(chunk.get(..read).unwrap_or_default())?;
+        }
+    }
+
+    /// Gives a file or directory another name.
+    pub(crate) fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.disk.rename(from, to).map_err(|error| Error::io("rename", from, error))
+    }
+
     /// Names of the files in a directory; a directory that is not there has none.
     pub(crate) fn list(&self, path: &Path) -> Result<Vec<String>> {
         self.call(IoKind::List, "list", path, || list(path))
     }
+}
+
+/// Whether only a copy will do: another file system, one without links, or one with too many.
+fn cannot_link(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::CrossesDevices
+            | io::ErrorKind::TooManyLinks
+            | io::ErrorKind::Unsupported
+            | io::ErrorKind::PermissionDenied
+    )
 }
 
 fn gone_is_fine(removed: io::Result<()>) -> io::Result<()> {

@@ -60,6 +60,7 @@
 //! * **Pin**: the open files of the snapshot that probes look into.
 //! * **Checkpoint**: a snapshot with the tag `checkpoint-<id>`.
 
+mod checkpoint;
 mod clock;
 mod column;
 mod committer;
@@ -74,6 +75,7 @@ mod key_group;
 mod kind;
 mod list_state;
 mod lock;
+mod manifest;
 mod map_state;
 mod merge;
 mod metadata;
@@ -94,6 +96,10 @@ mod view;
 mod worker;
 mod write_buffer;
 
+pub use checkpoint::{
+    CheckpointInfo, CheckpointRequest, CheckpointStore, CheckpointTarget, OnProgress, Progress,
+    RestoredCheckpoint, TransferPlan, restore_savepoint, verify_savepoint, write_savepoint,
+};
 pub use clock::{Clock, ManualClock};
 pub use column::{Column, ColumnType, UnknownColumnType};
 pub use error::{Error, ErrorKind, Result};

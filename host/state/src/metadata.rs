@@ -36,6 +36,10 @@ impl TableDirectory {
         self.root.join("schema")
     }
 
+    pub(crate) fn schema(&self, id: i64) -> PathBuf {
+        self.schemas().join(format!("schema-{id}"))
+    }
+
     pub(crate) fn manifests(&self) -> PathBuf {
         self.root.join("manifest")
     }
@@ -63,6 +67,13 @@ const TAG_PREFIX: &str = "tag-checkpoint-";
 /// Numbers of the snapshots on disk, ascending.
 pub(crate) fn snapshot_ids(files: &FileSystem, table: &TableDirectory) -> Result<Vec<i64>> {
     let mut ids: Vec<i64> = numbers(&files.list(&table.snapshots())?, "snapshot-").collect();
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+/// Numbers of the schemas on disk, ascending.
+pub(crate) fn schema_ids(files: &FileSystem, table: &TableDirectory) -> Result<Vec<i64>> {
+    let mut ids: Vec<i64> = numbers(&files.list(&table.schemas())?, "schema-").collect();
     ids.sort_unstable();
     Ok(ids)
 }
@@ -133,12 +144,15 @@ pub(crate) struct SnapshotContent {
 pub(crate) struct SnapshotReader<'a> {
     files: &'a FileSystem,
     table: &'a TableDirectory,
-    manifests: HashMap<String, Arc<Vec<Entry>>>,
+    manifests: ManifestCache,
 }
+
+/// Manifests that have been read, by name: they never change.
+pub(crate) type ManifestCache = HashMap<String, Arc<Vec<Entry>>>;
 
 /// An entry of a manifest.
 #[derive(Debug)]
-struct Entry {
+pub(crate) struct Entry {
     added: bool,
     bucket: u32,
     file: DataFileMeta,
@@ -146,7 +160,22 @@ struct Entry {
 
 impl<'a> SnapshotReader<'a> {
     pub(crate) fn new(files: &'a FileSystem, table: &'a TableDirectory) -> Self {
-        Self { files, table, manifests: HashMap::new() }
+        Self::with_cache(files, table, HashMap::new())
+    }
+
+    /// A reader that knows some manifests already.
+    pub(crate) fn with_cache(
+        files: &'a FileSystem,
+        table: &'a TableDirectory,
+        manifests: ManifestCache,
+    ) -> Self {
+        Self { files, table, manifests }
+    }
+
+    /// Of the manifests that were read, those that this snapshot names.
+    pub(crate) fn into_cache(mut self, content: &SnapshotContent) -> ManifestCache {
+        let named = content.manifests.iter().map(ManifestFileMeta::file_name);
+        named.filter_map(|name| self.manifests.remove_entry(name)).collect()
     }
 
     pub(crate) fn read(&mut self, snapshot: &Snapshot) -> Result<SnapshotContent> {
@@ -315,4 +344,12 @@ fn failed_call(error: &paimon::Error) -> Option<&std::io::Error> {
         cause = error.source();
     }
     None
+}
+
+/// A hint only: readers fall back to listing.
+pub(crate) fn write_latest_hint(files: &FileSystem, table: &TableDirectory, snapshot: i64) {
+    let path = table.snapshots().join("LATEST");
+    if let Err(error) = files.replace_unsynced(&path, snapshot.to_string().as_bytes()) {
+        tracing::warn!(table = table.name, %error, "the LATEST hint could not be written");
+    }
 }

@@ -111,6 +111,13 @@ impl TableSchema {
         (self.value.get(last)?.name == EXPIRES_COLUMN).then_some(last)
     }
 
+    /// The shape that the content of a schema file says.
+    pub(crate) fn decode(table: &str, file: &[u8]) -> Result<Self> {
+        let stored = serde_json::from_slice(file)
+            .map_err(|error| Error::corrupt(format!("table {table}: bad schema: {error}")))?;
+        Self::of_table(table, &stored)
+    }
+
     /// The shape of a table on disk.
     pub(crate) fn of_table(name: &str, schema: &paimon::spec::TableSchema) -> Result<Self> {
         let option = |key: &str| -> Result<u32> {

@@ -11,8 +11,10 @@
     reason = "tests"
 )]
 
+mod checkpoints;
 mod crash;
 mod damage;
+mod failing;
 mod faults;
 mod fixture;
 mod format;

@@ -80,6 +80,7 @@ mod map_state;
 mod merge;
 mod metadata;
 mod pin;
+mod pool;
 mod range;
 mod reader;
 mod reducer;

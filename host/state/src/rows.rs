@@ -98,7 +98,7 @@ impl SubtaskRows {
         let bytes: usize = columns.iter().map(arrow_array::Array::get_buffer_memory_size).sum();
         self.make_room_for(bytes)?;
         Counters::add(&self.links.view.counters.keys_written, keys.len());
-        let view = self.links.view.current()?;
+        let view = self.links.view.current_for_write(self.subtask)?;
         for (index, &hash) in keys.hashes().iter().enumerate() {
             let key = keys.key(index);
             let location = known.unwrap_or_else(|| self.location_in_layers(&view, key, hash));
@@ -110,7 +110,7 @@ impl SubtaskRows {
     /// Removes the rows of these row keys; one without a row is fine.
     pub(crate) fn delete(&mut self, keys: &EncodedKeys) -> Result<()> {
         Counters::add(&self.links.view.counters.keys_written, keys.len());
-        let view = self.links.view.current()?;
+        let view = self.links.view.current_for_write(self.subtask)?;
         for (index, &hash) in keys.hashes().iter().enumerate() {
             let key = keys.key(index);
             let location = self.location_in_layers(&view, key, hash);
@@ -126,7 +126,7 @@ impl SubtaskRows {
         locations: &[Location],
     ) -> Result<()> {
         Counters::add(&self.links.view.counters.keys_written, keys.len());
-        let view = self.links.view.current()?;
+        let view = self.links.view.current_for_write(self.subtask)?;
         let keyed = keys.hashes().iter().zip(locations).enumerate();
         for (index, (&hash, &location)) in keyed {
             let key = keys.key(index);
@@ -345,15 +345,18 @@ impl SubtaskRows {
         if self.active.has_room_for(bytes) { Ok(()) } else { self.freeze(None) }
     }
 
-    /// Freezes the active buffer when it is full; drops it when nothing was written to it.
+    /// Freezes the active buffer when it is full.
     pub(crate) fn freeze_when_full(&mut self) -> Result<()> {
         if self.active.memory_bytes() < self.links.write_buffer_limit_bytes {
             return Ok(());
         }
-        if self.active.dirty_rows() == 0 {
-            // Only a cache: nothing is lost with it.
-            self.active = WriteBuffer::new(&self.links.schema);
-            return Ok(());
+        // Rows that were only read are a cache: nothing is lost with them, and a flush costs
+        // more than reading them again.
+        if self.active.dirty_rows() <= self.active.rows() / 2 {
+            self.active = self.active.without_clean_rows(&self.links.schema)?;
+            if self.active.memory_bytes() < self.links.write_buffer_limit_bytes {
+                return Ok(());
+            }
         }
         self.freeze(None)
     }

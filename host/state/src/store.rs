@@ -4,10 +4,11 @@ use crate::committer::Committer;
 use crate::file_system::FileSystem;
 use crate::lock::Lock;
 use crate::metadata::TableDirectory;
+use crate::pool::Pool;
 use crate::rows::{SubtaskLinks, SubtaskRows};
 use crate::schema::{EXPIRES_COLUMN, TableSchema, paimon_schema};
-use crate::view::SharedView;
-use crate::worker::{Command, Job, Worker, WorkerLinks};
+use crate::view::{SharedView, ViewLimits};
+use crate::worker::{Command, Worker, WorkerLinks};
 use crate::{
     Clock, Column, ColumnType, Error, ErrorKind, Faults, KeyGroups, ListState, MapState,
     ReducingState, Result, StateKind, Timers, ValueState,
@@ -28,6 +29,10 @@ pub struct StoreOptions {
     pub sync: bool,
     /// Bytes in the write buffer of one subtask of one state at which it is flushed early.
     pub write_buffer_limit_bytes: usize,
+    /// Bytes of full or frozen write buffers of one state that may be on their way to disk. Each
+    /// subtask has an equal share; above it, its next write waits. A barrier never waits, so one
+    /// write buffer for each subtask can come on top.
+    pub frozen_limit_bytes: usize,
     /// Bytes of published write buffers that a subtask of a state keeps as a read cache.
     pub read_cache_limit_bytes: usize,
     /// How long a snapshot, and the files that only it names, outlive the moment that they were
@@ -38,6 +43,11 @@ pub struct StoreOptions {
     /// Timers that a subtask of a state holds in memory, the next to be due; the others are read
     /// when their time comes. At least 1.
     pub timers_in_memory: usize,
+    /// Sorted runs of a bucket at which writes to it wait for a merge; up to 60. Never less than
+    /// one more than `merge_trigger_runs`.
+    pub merge_stop_runs: usize,
+    /// Threads that merge and help to flush, for all states together; 1 to 64.
+    pub background_threads: usize,
     /// The clock that times to live go by.
     pub clock: Clock,
     /// For tests: makes calls to the file system fail.
@@ -49,14 +59,22 @@ impl Default for StoreOptions {
         Self {
             sync: true,
             write_buffer_limit_bytes: 64 << 20,
+            frozen_limit_bytes: 256 << 20,
             read_cache_limit_bytes: 32 << 20,
             snapshot_retained_ms: 60_000,
             merge_trigger_runs: 5,
             timers_in_memory: 1 << 16,
+            merge_stop_runs: 20,
+            background_threads: default_threads(),
             clock: Clock::system(),
             faults: None,
         }
     }
+}
+
+/// Merges get at most two threads: subtasks need the others.
+fn default_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |threads| threads.get().min(2))
 }
 
 /// What a state table is to look like.
@@ -174,7 +192,7 @@ pub struct StateStore {
     files: FileSystem,
     tables: Mutex<BTreeMap<String, OpenTable>>,
     events: (Sender<StateEvent>, Receiver<StateEvent>),
-    pool: Option<(Sender<Job>, JoinHandle<()>)>,
+    pool: Pool,
     cancelled: Arc<AtomicBool>,
     _lock: Lock,
 }
@@ -197,6 +215,12 @@ impl StateStore {
         if !(2..=50).contains(&options.merge_trigger_runs) {
             return Err(Error::invalid("merge_trigger_runs must be from 2 to 50"));
         }
+        if options.merge_stop_runs > 60 {
+            return Err(Error::invalid("merge_stop_runs must be at most 60"));
+        }
+        if !(1..=64).contains(&options.background_threads) {
+            return Err(Error::invalid("background_threads must be from 1 to 64"));
+        }
         if options.write_buffer_limit_bytes > 1 << 30 {
             return Err(Error::invalid("write_buffer_limit_bytes must be at most 1 GiB"));
         }
@@ -205,12 +229,7 @@ impl StateStore {
         let warehouse = std::path::absolute(warehouse)
             .map_err(|error| Error::io("resolve", warehouse, error))?;
         let lock = Lock::take(&files, &warehouse)?;
-        let (jobs, queue) = unbounded::<Job>();
-        let pool = spawn("howdah-merge", move || {
-            for job in queue {
-                job();
-            }
-        })?;
+        let pool = Pool::start(options.background_threads)?;
         Ok(Self {
             warehouse,
             tenant: tenant.to_owned(),
@@ -218,7 +237,7 @@ impl StateStore {
             files,
             tables: Mutex::default(),
             events: unbounded(),
-            pool: Some((jobs, pool)),
+            pool,
             cancelled: Arc::default(),
             _lock: lock,
         })
@@ -255,7 +274,11 @@ impl StateStore {
         let view = Arc::new(SharedView::new(
             committer.pin().clone(),
             subtasks as usize,
-            self.options.read_cache_limit_bytes,
+            ViewLimits {
+                cache_bytes: self.options.read_cache_limit_bytes,
+                frozen_bytes: self.options.frozen_limit_bytes / subtasks.max(1) as usize,
+                stop_runs: self.options.merge_stop_runs.max(self.options.merge_trigger_runs + 1),
+            },
         ));
         let commands = unbounded();
         let worker = Worker::new(
@@ -265,7 +288,7 @@ impl StateStore {
                 options: self.options.clone(),
                 commands: commands.clone(),
                 events: self.events.0.clone(),
-                pool: self.pool.as_ref().map(|(jobs, _)| jobs.clone()).ok_or_else(closed)?,
+                pool: self.pool.queue(),
                 cancelled: self.cancelled.clone(),
             },
         );
@@ -324,11 +347,6 @@ impl StateStore {
             if let Some(worker) = table.worker.take() {
                 let _ = worker.join();
             }
-        }
-        drop(tables);
-        if let Some((jobs, pool)) = self.pool.take() {
-            drop(jobs);
-            let _ = pool.join();
         }
     }
 }
@@ -446,6 +464,7 @@ impl StateTable {
             commits_total: count(&counters.commits),
             merges_total: count(&counters.merges),
             waits_total: count(&counters.waits),
+            stops_total: count(&counters.stops),
             ..TableMetrics::default()
         };
         for pinned in pin.files() {
@@ -478,8 +497,11 @@ pub struct TableMetrics {
     pub commits_total: u64,
     /// Merges published.
     pub merges_total: u64,
-    /// Times that a write waited because too many frozen buffers were on their way to disk.
+    /// Times that a write waited because too many frozen buffers, or bytes of them, were on their
+    /// way to disk.
     pub waits_total: u64,
+    /// Times that a write waited because its bucket had too many sorted runs.
+    pub stops_total: u64,
 }
 
 pub(crate) fn table_directory(warehouse: &Path, tenant: &str, name: &str) -> TableDirectory {
@@ -614,7 +636,7 @@ fn closed() -> Error {
     Error::new(ErrorKind::Closed, "the state store is closed")
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(work)

@@ -10,7 +10,8 @@ use crate::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Frozen buffers of one subtask that may wait to be published before its writes wait too.
+/// Full buffers of one subtask that may wait to be published, whatever their size: a read looks
+/// into each of them.
 const UNPUBLISHED_LIMIT: usize = 4;
 /// Published buffers of one subtask that are kept as a read cache.
 const CACHED_LIMIT: usize = 3;
@@ -19,6 +20,8 @@ const CACHED_LIMIT: usize = 3;
 #[derive(Debug, Clone)]
 pub(crate) struct Layer {
     pub(crate) buffer: Arc<WriteBuffer>,
+    /// Bytes held in memory.
+    pub(crate) bytes: usize,
     /// Where its rows lie, once it is published; then it is only a cache.
     pub(crate) published: Option<NewLocations>,
 }
@@ -61,6 +64,7 @@ pub(crate) struct Counters {
     pub(crate) commits: AtomicU64,
     pub(crate) merges: AtomicU64,
     pub(crate) waits: AtomicU64,
+    pub(crate) stops: AtomicU64,
 }
 
 impl Counters {
@@ -74,9 +78,19 @@ impl Counters {
 pub(crate) struct SharedView {
     state: Mutex<State>,
     changed: Condvar,
-    /// Bytes of published buffers that a subtask may keep as a read cache.
-    cache_limit_bytes: usize,
+    limits: ViewLimits,
     pub(crate) counters: Counters,
+}
+
+/// What a subtask may hold, and when it has to wait.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ViewLimits {
+    /// Bytes of published buffers that a subtask may keep as a read cache.
+    pub(crate) cache_bytes: usize,
+    /// Bytes of its unpublished buffers above which the writes of a subtask wait.
+    pub(crate) frozen_bytes: usize,
+    /// Sorted runs in its bucket at which the writes of a subtask wait.
+    pub(crate) stop_runs: usize,
 }
 
 #[derive(Debug)]
@@ -87,12 +101,12 @@ struct State {
 }
 
 impl SharedView {
-    pub(crate) fn new(pin: Arc<Pin>, subtasks: usize, cache_limit_bytes: usize) -> Self {
+    pub(crate) fn new(pin: Arc<Pin>, subtasks: usize, limits: ViewLimits) -> Self {
         let view = Arc::new(View { pin, layers: vec![Vec::new(); subtasks] });
         Self {
             state: Mutex::new(State { view, failure: None }),
             changed: Condvar::new(),
-            cache_limit_bytes,
+            limits,
             counters: Counters::default(),
         }
     }
@@ -117,6 +131,43 @@ impl SharedView {
         self.lock().view.pin.clone()
     }
 
+    /// The view for a write of a subtask. Waits while too many bytes of the subtask are on their
+    /// way to disk, or its bucket has so many sorted runs that merges have to catch up first.
+    ///
+    /// Only what the subtask itself has frozen counts. So the subtask that is behind all others
+    /// always gets on: nothing that it has frozen waits for another one's barrier.
+    ///
+    /// # Errors
+    /// `Closed` after the background part has failed.
+    pub(crate) fn current_for_write(&self, subtask: u32) -> Result<Arc<View>> {
+        let mut state = self.lock();
+        let limits = &self.limits;
+        if state.unpublished(subtask).1 > limits.frozen_bytes {
+            Counters::add(&self.counters.waits, 1);
+            state =
+                self.wait_while(state, |state| state.unpublished(subtask).1 > limits.frozen_bytes);
+        }
+        if state.view.pin.bucket(subtask).len() >= limits.stop_runs {
+            Counters::add(&self.counters.stops, 1);
+            state = self.wait_while(state, |state| {
+                state.view.pin.bucket(subtask).len() >= limits.stop_runs
+            });
+        }
+        state.check()?;
+        Ok(state.view.clone())
+    }
+
+    /// Waits until the table has failed or the condition no longer holds.
+    fn wait_while<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        condition: impl Fn(&State) -> bool,
+    ) -> MutexGuard<'a, State> {
+        self.changed
+            .wait_while(state, |state| state.failure.is_none() && condition(state))
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Puts a frozen buffer before those of the subtask; waits while too many are unpublished
     /// and `may_wait`.
     pub(crate) fn freeze(
@@ -126,21 +177,18 @@ impl SharedView {
         may_wait: bool,
     ) -> Result<()> {
         let mut state = self.lock();
-        if may_wait && state.unpublished(subtask) >= UNPUBLISHED_LIMIT {
+        if may_wait && state.unpublished(subtask).0 >= UNPUBLISHED_LIMIT {
             Counters::add(&self.counters.waits, 1);
-            state = self
-                .changed
-                .wait_while(state, |state| {
-                    state.failure.is_none() && state.unpublished(subtask) >= UNPUBLISHED_LIMIT
-                })
-                .unwrap_or_else(PoisonError::into_inner);
+            state =
+                self.wait_while(state, |state| state.unpublished(subtask).0 >= UNPUBLISHED_LIMIT);
         }
         state.check()?;
         // A buffer without rows has nothing to say, and would only push others out of the cache.
         if buffer.rows() > 0
             && let Some(layers) = state.layers_mut(subtask)
         {
-            layers.insert(0, Layer { buffer, published: None });
+            let bytes = buffer.memory_bytes();
+            layers.insert(0, Layer { buffer, bytes, published: None });
         }
         Ok(())
     }
@@ -158,6 +206,7 @@ impl SharedView {
             if let Some(layers) = view.layers.get_mut(subtask as usize) {
                 for layer in layers.iter_mut() {
                     if Arc::ptr_eq(&layer.buffer, &buffer) {
+                        layer.bytes += size_of_val(locations.as_ref());
                         layer.published = Some(locations.clone());
                     }
                 }
@@ -178,9 +227,9 @@ impl SharedView {
                 if layer.published.is_none() {
                     return true;
                 }
-                bytes = bytes.saturating_add(layer.buffer.memory_bytes());
+                bytes = bytes.saturating_add(layer.bytes);
                 cached += 1;
-                cached <= CACHED_LIMIT && bytes <= self.cache_limit_bytes
+                cached <= CACHED_LIMIT && bytes <= self.limits.cache_bytes
             })
             .count();
         layers.truncate(kept);
@@ -201,9 +250,12 @@ impl State {
         }
     }
 
-    fn unpublished(&self, subtask: u32) -> usize {
-        let layers = self.view.layers.get(subtask as usize);
-        layers.map_or(0, |layers| layers.iter().filter(|l| l.published.is_none()).count())
+    /// How many buffers of the subtask are not published, and their bytes.
+    fn unpublished(&self, subtask: u32) -> (usize, usize) {
+        let layers = self.view.layers.get(subtask as usize).into_iter().flatten();
+        layers
+            .filter(|layer| layer.published.is_none())
+            .fold((0, 0), |(count, bytes), layer| (count + 1, bytes + layer.bytes))
     }
 
     fn layers_mut(&mut self, subtask: u32) -> Option<&mut Vec<Layer>> {

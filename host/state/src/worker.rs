@@ -6,10 +6,12 @@
 use crate::committer::Committer;
 use crate::flush::{Frozen, flush};
 use crate::merge::{MergeTask, Merged};
+use crate::pool::PoolQueue;
 use crate::view::{Counters, SharedView};
 use crate::write_buffer::WriteBuffer;
 use crate::{Error, ErrorKind, Result, StateEvent, StoreOptions};
 use crossbeam_channel::{Receiver, Sender};
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,9 +22,6 @@ const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a bucket is left alone after a merge that could not be written.
 const MERGE_RETRY: Duration = Duration::from_secs(10);
-
-/// A job for the pool that the tables of a store share.
-pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// Before each new attempt at a write that failed: a disk may be full, or file
 /// handles used up, for a moment only.
@@ -53,6 +52,7 @@ struct Waiting {
 
 /// The background part of one table.
 pub(crate) struct Worker {
+    name: Arc<str>,
     committer: Committer,
     view: Arc<SharedView>,
     options: StoreOptions,
@@ -60,7 +60,7 @@ pub(crate) struct Worker {
     /// To itself: merges report through it.
     to_self: Sender<Command>,
     events: Sender<StateEvent>,
-    pool: Sender<Job>,
+    pool: PoolQueue,
     cancelled: Arc<AtomicBool>,
     /// For each subtask, oldest first.
     waiting: Vec<VecDeque<Waiting>>,
@@ -89,7 +89,7 @@ pub(crate) struct WorkerLinks {
     pub(crate) options: StoreOptions,
     pub(crate) commands: (Sender<Command>, Receiver<Command>),
     pub(crate) events: Sender<StateEvent>,
-    pub(crate) pool: Sender<Job>,
+    pub(crate) pool: PoolQueue,
     pub(crate) cancelled: Arc<AtomicBool>,
 }
 
@@ -97,6 +97,7 @@ impl Worker {
     pub(crate) fn new(committer: Committer, links: WorkerLinks) -> Self {
         let subtasks = committer.schema.key_groups.parallelism() as usize;
         Self {
+            name: committer.table.name.as_str().into(),
             committer,
             view: links.view,
             options: links.options,
@@ -184,14 +185,14 @@ impl Worker {
     /// barrier is flushed before every subtask has reached it.
     fn flush_next(&mut self) -> Result<bool> {
         let published = self.published;
-        let early = self.waiting.iter().position(|queue| {
-            queue.front().is_some_and(|next| next.epoch == published && next.checkpoint.is_none())
-        });
-        if let Some(subtask) = early {
-            let waiting = self.waiting.get_mut(subtask).and_then(VecDeque::pop_front);
-            let subtask = u32::try_from(subtask).unwrap_or(u32::MAX);
-            let buffer = waiting.map(|waiting| (subtask, waiting.buffer));
-            self.flush(0, buffer.as_slice())?;
+        let mut early = Vec::new();
+        for (subtask, queue) in (0_u32..).zip(&mut self.waiting) {
+            let next =
+                queue.pop_front_if(|next| next.epoch == published && next.checkpoint.is_none());
+            early.extend(next.map(|next| (subtask, next.buffer)));
+        }
+        if !early.is_empty() {
+            self.flush(0, &early)?;
             return Ok(true);
         }
         let at_barrier = self.waiting.iter().all(|queue| {
@@ -238,7 +239,7 @@ impl Worker {
             .collect();
         let before = self.committer.pin().snapshot;
         let (snapshot, locations) =
-            self.persist(|worker| flush(&mut worker.committer, checkpoint, &frozen))?;
+            self.persist(|worker| flush(&mut worker.committer, &worker.pool, checkpoint, &frozen))?;
         Counters::add(&self.view.counters.commits, usize::from(snapshot != before));
         let published = frozen
             .into_iter()
@@ -295,32 +296,48 @@ impl Worker {
         Ok(())
     }
 
+    /// Hands merges that are due to the pool, those of the buckets with most runs first.
     fn start_merges(&mut self) {
-        for (bucket, merging) in (0_u32..).zip(self.merging.iter_mut()) {
+        let under_way = self.merging.iter().filter(|merging| **merging == Merging::UnderWay);
+        let mut room = self.pool.merges_limit().saturating_sub(under_way.count());
+        let mut due: Vec<MergeTask> = Vec::new();
+        for (bucket, merging) in (0_u32..).zip(&self.merging) {
             match merging {
                 Merging::UnderWay => continue,
                 Merging::NotBefore(time) if crate::seam::now() < *time => continue,
                 Merging::NotBefore(_) | Merging::Idle => {}
             }
             let trigger_runs = self.options.merge_trigger_runs;
-            let Some(task) = MergeTask::choose(&self.committer, bucket, trigger_runs) else {
-                continue;
-            };
-            let files = self.committer.files.clone();
-            let table = self.committer.table.clone();
-            let schema = self.committer.schema.clone();
-            let cancelled = self.cancelled.clone();
-            let report = self.to_self.clone();
-            let job: Job = Box::new(move || {
-                let work = || task.run(&files, &table, &schema, &cancelled);
-                let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
-                    .unwrap_or_else(|_| Err(Error::corrupt("a merge panicked")));
-                let _ = report.send(Command::Merged { bucket, result });
-            });
-            if self.pool.send(job).is_ok() {
+            due.extend(MergeTask::choose(&self.committer, bucket, trigger_runs));
+        }
+        due.sort_by_key(|task| Reverse(self.committer.pin().bucket(task.bucket).len()));
+        for task in due {
+            if room == 0 {
+                return;
+            }
+            room -= 1;
+            if let Some(merging) = self.merging.get_mut(task.bucket as usize) {
                 *merging = Merging::UnderWay;
             }
+            self.submit(task);
         }
+    }
+
+    fn submit(&self, task: MergeTask) {
+        let files = self.committer.files.clone();
+        let table = self.committer.table.clone();
+        let schema = self.committer.schema.clone();
+        let cancelled = self.cancelled.clone();
+        let report = self.to_self.clone();
+        let bucket = task.bucket;
+        let name = self.name.clone();
+        let job = move || {
+            let work = || task.run(&files, &table, &schema, &cancelled);
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
+                .unwrap_or_else(|_| Err(Error::corrupt("a merge panicked")));
+            let _ = report.send(Command::Merged { bucket, result });
+        };
+        self.pool.submit(&name, Box::new(job));
     }
 
     fn publish_merge(&mut self, bucket: u32, result: Result<Merged>) -> Result<()> {

@@ -296,6 +296,26 @@ impl WriteBuffer {
         Ok(row)
     }
 
+    /// A buffer with the rows of this one that were written or deleted. It has all rows of no
+    /// key, since those that were only read are left out.
+    pub(crate) fn without_clean_rows(&self, schema: &TableSchema) -> Result<Self> {
+        let mut kept = Self::new(schema);
+        for row in (0_u32..).take(self.rows()).filter(|&row| self.status(row).is_dirty()) {
+            let at = row as usize;
+            let (key, hash) = (self.keys.key(at), self.keys.hashes()[at]);
+            let new_row = kept.add(key, hash, self.status(row), self.location(row))?;
+            for (column, other) in kept.values.iter_mut().zip(&self.values) {
+                column.push_from(other, at)?;
+            }
+            if let (Some(to), Some(from)) = (&mut kept.originals, &self.originals)
+                && let Some(original) = from.get(&row)
+            {
+                to.insert(new_row, *original);
+            }
+        }
+        Ok(kept)
+    }
+
     /// Whether this many more bytes of values fit the limits of a column.
     pub(crate) fn has_room_for(&self, more_bytes: usize) -> bool {
         self.values.iter().all(|column| column.has_room_for(more_bytes))

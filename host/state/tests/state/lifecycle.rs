@@ -284,3 +284,66 @@ fn writer_that_waits_for_a_flush_wakes_up_when_the_table_is_aborted() {
     table.abort();
     assert_eq!(waiting.join().unwrap().kind(), ErrorKind::Closed);
 }
+
+#[test]
+fn writer_over_its_share_of_frozen_bytes_waits_while_barriers_do_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = StoreOptions { frozen_limit_bytes: 1, ..eager() };
+    let mut fixture = Fixture::open(directory.path(), 2, options, Restore::Fresh).unwrap();
+    let fast = (0..).find(|&id| fixture.owner(id) == 0).unwrap();
+    let slow = (0..).find(|&id| fixture.owner(id) == 1).unwrap();
+    fixture.put(&rows(&[(fast, 1, "a")])).unwrap();
+    for checkpoint in 1..=3 {
+        fixture.subtasks[0].freeze(checkpoint).unwrap();
+    }
+    let table = fixture.table.clone();
+    let mut behind = fixture.subtasks.pop().unwrap();
+    let waiting = std::thread::Builder::new()
+        .spawn(move || {
+            fixture.subtasks.truncate(1);
+            let written = fixture.put(&rows(&[(fast, 2, "b")]));
+            (fixture, written)
+        })
+        .unwrap();
+    while table.metrics().waits_total == 0 {
+        std::thread::yield_now();
+    }
+    // The one that is behind gets on, whatever the other has frozen.
+    let columns: [arrow_array::ArrayRef; 2] = [
+        std::sync::Arc::new(arrow_array::Int64Array::from(vec![1])),
+        std::sync::Arc::new(arrow_array::StringArray::from(vec!["a"])),
+    ];
+    behind.put(&crate::fixture::keys(&[slow]), &columns).unwrap();
+    behind.freeze(1).unwrap();
+    let (fixture, written) = waiting.join().unwrap();
+    written.unwrap();
+    assert_eq!(fixture.published(1), 2);
+}
+
+#[test]
+fn keys_that_are_only_read_cause_no_flush() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = StoreOptions { write_buffer_limit_bytes: 4096, ..eager() };
+    let mut fixture = Fixture::open(directory.path(), 1, options, Restore::Fresh).unwrap();
+    fixture.put(&rows(&[(1, 1, "a")])).unwrap();
+    for start in (0..10_000).step_by(100) {
+        fixture.get(&(start..start + 100).collect::<Vec<_>>()).unwrap();
+    }
+    assert_eq!(fixture.table.metrics().commits_total, 0);
+    assert_eq!(fixture.get(&[1, 2]).unwrap(), rows(&[(1, 1, "a")]));
+    let first = fixture.checkpoint(1);
+    assert_eq!(scan(directory.path(), At::Snapshot(first)).unwrap(), rows(&[(1, 1, "a")]));
+}
+
+#[test]
+fn full_buffers_of_several_subtasks_share_a_snapshot_with_those_that_wait() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = StoreOptions { background_threads: 3, ..eager() };
+    let mut fixture = Fixture::open(directory.path(), 4, options, Restore::Fresh).unwrap();
+    let many: Vec<(i64, i64, &str)> = (0..2_000).map(|id| (id, id, "x")).collect();
+    fixture.put(&rows(&many)).unwrap();
+    let snapshot = fixture.checkpoint(1);
+    assert_eq!(snapshot, 2);
+    assert_eq!(scan(directory.path(), At::Latest).unwrap(), rows(&many));
+    assert_eq!(fixture.table.metrics().files, 4);
+}

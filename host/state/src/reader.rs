@@ -8,15 +8,20 @@ use crate::metadata::{
     tagged_checkpoints,
 };
 use crate::pin::{FileHits, Pin, Want};
+use crate::range::RangeCursors;
+use crate::rows::after;
 use crate::schema::TableSchema;
 use crate::store::{check_name, read_schema, table_directory};
-use crate::{Column, Error, ErrorKind, Result};
-use arrow_array::{ArrayRef, Int32Array, RecordBatch};
+use crate::value_column::ValueColumn;
+use crate::{Column, EncodedKeys, Error, ErrorKind, KeyBatch, Result, StateKind};
+use arrow_array::{ArrayRef, Int32Array, RecordBatch, UInt32Array};
 use arrow_schema::SchemaRef;
 use paimon::spec::Snapshot;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Rows that are put together at a time.
+const BATCH_ROWS: usize = 8192;
 /// Attempts to read the latest snapshot while a pipeline moves on.
 const ATTEMPTS: usize = 5;
 
@@ -124,7 +129,13 @@ impl StateReader {
         Ok(Self { files, table, schema })
     }
 
-    /// Key columns.
+    /// What the rows of a key are.
+    pub fn kind(&self) -> &StateKind {
+        &self.schema.kind
+    }
+
+    /// Columns of the row key: of a list with `position`, of a map with its map key, of timers
+    /// with `time`.
     pub fn key(&self) -> &[Column] {
         self.schema.key()
     }
@@ -161,28 +172,102 @@ impl StateReader {
         Ok(batches)
     }
 
-    /// The rows with this key (none or one); `key` has one text for each key column, in order.
+    /// The rows with this key, in the order of their row keys; `key` has one text for each key
+    /// column, in order. Of a list or map, the whole row key (with position or map key) names a
+    /// single row. Timers are looked up by key, or by time and key.
     ///
     /// # Errors
     /// `InvalidArgument` when a text is no value of its column; otherwise as
     /// [`StateReader::scan`].
     pub fn get(&self, at: &At, key: &[String]) -> Result<Vec<RecordBatch>> {
+        let of_operator = self.schema.key_encoder.columns().len();
+        match self.schema.kind {
+            _ if key.len() == self.schema.key().len() => self.get_row(at, key),
+            StateKind::Timers if key.len() == of_operator => self.find_timers(at, key),
+            _ => self.get_rows(at, key),
+        }
+    }
+
+    fn get_row(&self, at: &At, key: &[String]) -> Result<Vec<RecordBatch>> {
         let keys = self.schema.encoder.parse(key)?;
         let hash = keys.encoded().hashes().first().copied().unwrap_or(0);
         let bucket = self.schema.key_groups.subtask_of(hash);
         let pin = self.pin(at, Some(bucket))?;
         let hits = pin.probe(&self.schema, bucket, keys.encoded(), &[0], Want::Values)?;
-        let group = i32::try_from(self.schema.key_groups.group_of(hash)).unwrap_or(i32::MAX);
         hits.into_iter()
             .map(|FileHits { values, .. }| {
-                let mut columns: Vec<ArrayRef> = vec![Arc::new(Int32Array::from(vec![group]))];
-                columns.extend(keys.columns().iter().cloned());
+                let mut columns = keys.columns().to_vec();
                 for column in &values {
                     columns.push(column.gather(&[Some(0)])?);
                 }
-                self.record_batch(columns)
+                self.rows_of_group(hash, columns)
             })
             .collect()
+    }
+
+    /// The rows of a list or map.
+    fn get_rows(&self, at: &At, key: &[String]) -> Result<Vec<RecordBatch>> {
+        let keys = self.schema.key_encoder.parse(key)?;
+        let hash = keys.encoded().hashes().first().copied().unwrap_or(0);
+        let bucket = self.schema.key_groups.subtask_of(hash);
+        let group = self.schema.key_groups.group_of(hash);
+        let pin = self.pin(at, Some(bucket))?;
+        let (from, to) = (keys.encoded().key(0), after(keys.encoded().key(0)));
+        let ranges = pin.range(&self.schema, bucket, group, from, to.as_deref())?;
+        let mut cursors = RangeCursors::open(&self.schema, ranges)?;
+        let mut batches = Vec::new();
+        loop {
+            let mut row_keys = EncodedKeys::default();
+            let mut values: Vec<ValueColumn> =
+                self.schema.value.iter().map(ValueColumn::new).collect();
+            while row_keys.len() < BATCH_ROWS
+                && let Some(found) = cursors.next(&self.schema)?
+            {
+                row_keys.push(&found.key, found.hash)?;
+                for (column, from) in values.iter_mut().zip(found.values.iter()) {
+                    column.push_from(from, found.row)?;
+                }
+            }
+            if row_keys.is_empty() {
+                return Ok(batches);
+            }
+            let rows: Vec<Option<u32>> = (0..).map(Some).take(row_keys.len()).collect();
+            let mut columns = self.schema.encoder.decode(&row_keys)?;
+            for column in &values {
+                columns.push(column.gather(&rows)?);
+            }
+            batches.push(self.rows_of_group(hash, columns)?);
+        }
+    }
+
+    /// The timers of a key: on disk they are ordered by time.
+    fn find_timers(&self, at: &At, key: &[String]) -> Result<Vec<RecordBatch>> {
+        let wanted = self.schema.key_encoder.parse(key)?;
+        let key_columns = wanted.columns().len();
+        let mut batches = Vec::new();
+        for batch in self.scan(at, None)? {
+            let columns = batch.columns().iter().skip(2).take(key_columns).cloned().collect();
+            let keys = KeyBatch::new(&self.schema.key_encoder, columns)?;
+            let same = |row: &u32| keys.encoded().key(*row as usize) == wanted.encoded().key(0);
+            let rows: Vec<u32> = (0..).take(keys.len()).filter(same).collect();
+            if !rows.is_empty() {
+                let rows = UInt32Array::from(rows);
+                let taken = arrow_select::take::take_record_batch(&batch, &rows);
+                batches.push(taken.map_err(|error| {
+                    Error::corrupt(format!("table {}: {error}", self.table.name))
+                })?);
+            }
+        }
+        Ok(batches)
+    }
+
+    /// Rows of one key group: its column goes before the others.
+    fn rows_of_group(&self, hash: u64, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+        let rows = columns.first().map_or(0, arrow_array::Array::len);
+        let group = i32::try_from(self.schema.key_groups.group_of(hash)).unwrap_or(i32::MAX);
+        let mut all: Vec<ArrayRef> = vec![Arc::new(Int32Array::from(vec![group; rows]))];
+        all.extend(columns);
+        self.record_batch(all)
     }
 
     /// The files that a version consists of, besides the schema: what has to be copied to have

@@ -715,3 +715,41 @@ fn more_timers_than_may_be_in_memory_are_due_in_order() {
     }
     assert_eq!(found, (0..=19_000).collect::<Vec<_>>());
 }
+
+fn get(warehouse: &Path, key: &[&str]) -> Vec<arrow_array::RecordBatch> {
+    let reader = StateReader::open(warehouse, "default", crate::fixture::TABLE).unwrap();
+    let key: Vec<String> = key.iter().map(|&text| text.to_owned()).collect();
+    reader.get(&At::Latest, &key).unwrap()
+}
+
+#[test]
+fn reader_gets_the_entries_of_a_map_or_one_of_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let kind = StateKind::Map { map_key: map_key() };
+    let (store, table) = open(directory.path(), kind, eager(), Restore::Fresh);
+    let mut state = table.map_state(0).unwrap();
+    for (checkpoint, items) in [(1, ["c", "a"]), (2, ["b", "d"])] {
+        let items = texts(&items.map(str::to_owned));
+        state.put(&keys(&[7, 8]), &[0, 0], &[items], &[numbers(&[Some(1), None])]).unwrap();
+        state.freeze(checkpoint).unwrap();
+        published(&store);
+    }
+    let entries = get(directory.path(), &["7"]);
+    let items: Vec<_> = entries[0].column(2).as_string::<i32>().iter().flatten().collect();
+    assert_eq!(items, ["a", "b", "c", "d"]);
+    assert_eq!(get(directory.path(), &["7", "d"])[0].num_rows(), 1);
+    assert!(get(directory.path(), &["8"]).is_empty());
+}
+
+#[test]
+fn reader_gets_the_timers_of_a_key() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, table) = open(directory.path(), StateKind::Timers, eager(), Restore::Fresh);
+    let mut state = table.timers(0).unwrap();
+    state.set(&keys(&[7, 8, 7]), &times(&[30, 20, 10])).unwrap();
+    state.freeze(1).unwrap();
+    published(&store);
+    let found: usize =
+        get(directory.path(), &["7"]).iter().map(arrow_array::RecordBatch::num_rows).sum();
+    assert_eq!(found, 2);
+}

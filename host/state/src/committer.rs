@@ -5,11 +5,12 @@
 
 use crate::data_file::{DataFile, FileId};
 use crate::deletion_vector;
+use crate::digest;
 use crate::file_system::{FileSystem, TEMPORARY_SUFFIX};
 use crate::manifest;
 use crate::metadata::{
-    SnapshotContent, SnapshotReader, TableDirectory, open_pin, read_snapshot, snapshot_ids,
-    tagged_checkpoints, tagged_snapshots, write_latest_hint,
+    SNAPSHOT_VERSION, SnapshotContent, SnapshotReader, TableDirectory, open_pin, read_snapshot,
+    snapshot_ids, tagged_checkpoints, tagged_snapshots, write_latest_hint,
 };
 use crate::pin::{Pin, PinnedFile};
 use crate::retention::Retention;
@@ -21,8 +22,6 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Snapshot format that current Paimon writes.
-const SNAPSHOT_VERSION: i32 = 3;
 /// Manifests in the base list that start their merge into one.
 const MANIFESTS_LIMIT: usize = 30;
 /// Levels of sorted runs: the oldest is at the top; 0 is for other writers.
@@ -248,7 +247,13 @@ impl Committer {
             self.files.sync_directory(&self.table.index())?;
         }
         self.files.sync_directory(&self.table.manifests())?;
-        self.write_snapshot(id, &pin, change, &lists, index_manifest.as_ref())?;
+        let properties = digest::properties(
+            id,
+            self.schema.schema_id,
+            pin.files().map(|pinned| (pinned.file.bucket, &pinned.file.meta)),
+            &index_files,
+        );
+        self.write_snapshot(&pin, change, &lists, index_manifest.as_ref(), properties)?;
         let lists = lists.iter().map(|name| manifests.join(name)).collect();
         let manifests = base.into_iter().chain(delta).collect();
         Ok(Next { pin, manifests, index_files, index_manifest, lists })
@@ -423,12 +428,13 @@ impl Committer {
 
     fn write_snapshot(
         &self,
-        id: i64,
         pin: &Pin,
         change: &Change,
         [base, delta]: &[String; 2],
         index_manifest: Option<&String>,
+        properties: HashMap<String, String>,
     ) -> Result<()> {
+        let id = pin.snapshot;
         let rows = |pin: &Pin| -> i64 { pin.files().map(|p| p.file.meta.row_count).sum() };
         let snapshot = Snapshot::builder()
             .version(SNAPSHOT_VERSION)
@@ -443,6 +449,7 @@ impl Committer {
             .total_record_count(Some(rows(pin)))
             .delta_record_count(Some(rows(pin) - rows(&self.pin)))
             .index_manifest(index_manifest.cloned())
+            .properties(Some(properties))
             .build();
         let path = self.table.snapshot(id);
         if self.files.exists(&path)? {

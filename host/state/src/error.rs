@@ -71,6 +71,12 @@ impl Error {
         }
     }
 
+    /// The same, with what led to the file that it names.
+    pub(crate) fn within(mut self, what: &str) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
     pub(crate) fn with_source(
         kind: ErrorKind,
         message: impl Into<String>,

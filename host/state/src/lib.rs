@@ -66,6 +66,7 @@ mod column;
 mod committer;
 mod data_file;
 mod deletion_vector;
+mod digest;
 mod error;
 mod fault;
 mod file_system;

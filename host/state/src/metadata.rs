@@ -2,6 +2,7 @@
 
 use crate::data_file::{Content, DataFile};
 use crate::deletion_vector;
+use crate::digest;
 use crate::file_system::FileSystem;
 use crate::pin::{Pin, PinnedFile};
 use crate::schema::TableSchema;
@@ -14,6 +15,9 @@ use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Snapshot format that current Paimon writes.
+pub(crate) const SNAPSHOT_VERSION: i32 = 3;
 
 /// Where the files of a table lie.
 #[derive(Debug, Clone)]
@@ -87,8 +91,9 @@ pub(crate) fn tagged_checkpoints(
     for checkpoint in numbers::<u64>(&files.list(&table.tags())?, TAG_PREFIX) {
         match read_snapshot_file(files, &table.tag(checkpoint)) {
             Ok(tag) => drop(tagged.insert(checkpoint, tag.id())),
+            Err(error) if error.kind() == ErrorKind::Storage => return Err(error),
             // The checkpoint document has the number of the snapshot too.
-            Err(error) => tracing::warn!(table = table.name, %error, "a tag cannot be read"),
+            Err(error) => tracing::warn!(table = table.name, %error, "a tag is damaged"),
         }
     }
     Ok(tagged)
@@ -103,7 +108,9 @@ pub(crate) fn tagged_snapshots(
     for name in files.list(&table.tags())?.iter().filter(|name| name.starts_with("tag-")) {
         match read_snapshot_file(files, &table.tags().join(name)) {
             Ok(tag) => tagged.push(tag),
-            Err(error) => tracing::warn!(table = table.name, %error, "a tag cannot be read"),
+            // What cannot be read now may hold a snapshot all the same.
+            Err(error) if error.kind() == ErrorKind::Storage => return Err(error),
+            Err(error) => tracing::warn!(table = table.name, %error, "a tag is damaged"),
         }
     }
     Ok(tagged)
@@ -125,9 +132,21 @@ pub(crate) fn read_snapshot_file(files: &FileSystem, path: &Path) -> Result<Snap
     if !files.exists(path)? {
         return Err(Error::not_found(format!("there is no {}", path.display())));
     }
-    serde_json::from_slice(&files.read(path)?).map_err(|error| {
+    let snapshot: Snapshot = serde_json::from_slice(&files.read(path)?).map_err(|error| {
         Error::corrupt(format!("snapshot file {} is damaged: {error}", path.display()))
-    })
+    })?;
+    if snapshot.version() > SNAPSHOT_VERSION {
+        return Err(Error::new(
+            ErrorKind::Incompatible,
+            format!(
+                "{} has format {}, newer than {SNAPSHOT_VERSION}, the newest known here; use a \
+                 newer version of howdah",
+                path.display(),
+                snapshot.version()
+            ),
+        ));
+    }
+    Ok(snapshot)
 }
 
 /// What a snapshot names, without its data files being open.
@@ -138,6 +157,18 @@ pub(crate) struct SnapshotContent {
     pub(crate) data_files: Vec<(u32, DataFileMeta)>,
     /// (bucket, index file).
     pub(crate) index_files: Vec<(u32, IndexFileMeta)>,
+}
+
+impl SnapshotContent {
+    /// Its digest as the content of this snapshot.
+    fn digest(&self, snapshot: &Snapshot) -> String {
+        digest::digest(
+            snapshot.id(),
+            snapshot.schema_id(),
+            self.data_files.iter().map(|(bucket, meta)| (*bucket, meta)),
+            &self.index_files,
+        )
+    }
 }
 
 /// Reads what snapshots name, each manifest once.
@@ -179,6 +210,25 @@ impl<'a> SnapshotReader<'a> {
     }
 
     pub(crate) fn read(&mut self, snapshot: &Snapshot) -> Result<SnapshotContent> {
+        self.read_unchecked(snapshot)
+            .and_then(|content| {
+                let names = content.manifests.iter().map(ManifestFileMeta::file_name);
+                digest::check(&self.table.name, snapshot, names, &content.digest(snapshot))?;
+                Ok(content)
+            })
+            .map_err(|error| match error.kind() {
+                // A name that leads nowhere may be damaged itself.
+                ErrorKind::Corrupt => error.within(&format!(
+                    "snapshot-{} ({}, {})",
+                    snapshot.id(),
+                    snapshot.base_manifest_list(),
+                    snapshot.delta_manifest_list()
+                )),
+                _ => error,
+            })
+    }
+
+    fn read_unchecked(&mut self, snapshot: &Snapshot) -> Result<SnapshotContent> {
         let mut manifests = self.read_list(snapshot.base_manifest_list())?;
         manifests.extend(self.read_list(snapshot.delta_manifest_list())?);
         let mut live: BTreeMap<(u32, i32, String), DataFileMeta> = BTreeMap::new();

@@ -563,6 +563,7 @@ pub(crate) fn read_schema(files: &FileSystem, table: &TableDirectory) -> Result<
     let stored: paimon::spec::TableSchema = serde_json::from_slice(&files.read(&path)?)
         .map_err(|error| Error::corrupt(format!("{} is damaged: {error}", path.display())))?;
     TableSchema::of_table(&table.name, &stored)
+        .map_err(|error| error.within(&path.display().to_string()))
 }
 
 fn check_compatible(table: &str, stored: &TableSchema, wanted: &StateDescriptor) -> Result<()> {

@@ -11,6 +11,7 @@ use super::restore::{self, RestoredCheckpoint};
 use super::target::{CheckpointTarget, Meter, OnProgress};
 use super::{CheckpointRequest, check_length, check_request, tables_of};
 use crate::deletion_vector;
+use crate::digest;
 use crate::file_system::FileSystem;
 use crate::manifest::{self, encode_snapshot};
 use crate::metadata::{ManifestCache, TableDirectory};
@@ -220,6 +221,8 @@ fn write_manifests(
     written.extend(manifest.iter().map(|meta| meta.file_name().to_owned()));
     written.extend(index_manifest.clone());
     let rows = live.iter().map(|(_, meta)| meta.row_count).sum();
+    let data_files = live.iter().map(|(bucket, meta)| (*bucket, meta));
+    let properties = digest::properties(from.id(), from.schema_id(), data_files, index_files);
     let snapshot = Snapshot::builder()
         .version(from.version())
         .id(from.id())
@@ -233,6 +236,7 @@ fn write_manifests(
         .total_record_count(Some(rows))
         .delta_record_count(Some(0))
         .index_manifest(index_manifest)
+        .properties(Some(properties))
         .build();
     Ok((snapshot, written))
 }

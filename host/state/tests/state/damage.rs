@@ -1,5 +1,6 @@
 //! Damaged files: what is checked is refused by name, and nothing brings the process down.
 
+use crate::faults::Acknowledged;
 use crate::fixture::{Fixture, Model, eager, files_in, rows, scan};
 use howdah_state::*;
 use std::path::{Path, PathBuf};
@@ -145,4 +146,141 @@ fn flipped_byte_anywhere_in_a_data_file_never_panics() {
         }
     }
     assert!(refused > 0, "no damage was ever noticed");
+}
+
+/// A table with everything in it: merged and unmerged runs, deletion vectors, several manifests,
+/// two retained checkpoints. Returns what they hold.
+fn build_rich(warehouse: &Path) -> Acknowledged {
+    let mut acknowledged = Acknowledged::new();
+    crate::faults::work(warehouse, &eager(), &mut acknowledged).unwrap();
+    acknowledged
+}
+
+/// What a damaged file does to those who read the table.
+#[derive(Debug, Default)]
+struct Tally {
+    /// An error that names the file.
+    named: usize,
+    /// An error that does not.
+    unnamed: Vec<String>,
+    /// Everything read is right.
+    right: usize,
+    /// Something read is wrong.
+    wrong: Vec<String>,
+}
+
+impl Tally {
+    fn note<T: PartialEq>(
+        &mut self,
+        file: &str,
+        snapshot: i64,
+        what: &str,
+        found: Result<T>,
+        wanted: &T,
+    ) {
+        // A tag is a snapshot under another name.
+        let is_named = |message: &str| {
+            message.contains(file)
+                || file.starts_with("tag-") && message.contains(&format!("snapshot-{snapshot} "))
+        };
+        match found {
+            Ok(found) if found == *wanted => self.right += 1,
+            Ok(_) => self.wrong.push(format!("{what}: {file}")),
+            Err(error) if is_named(&error.to_string()) => self.named += 1,
+            Err(error) => self.unnamed.push(format!("{what}: {file}: {error}")),
+        }
+    }
+}
+
+/// Damages a file of the table (by its path within), then reads what can be read.
+fn read_damaged(
+    sound: &Path,
+    acknowledged: &Acknowledged,
+    victim: &Path,
+    damage: impl Fn(&mut Vec<u8>),
+    tally: &mut Tally,
+) {
+    let copy = tempfile::tempdir().unwrap();
+    copy_directory(sound, copy.path());
+    let path = copy.path().join(victim);
+    let mut bytes = std::fs::read(&path).unwrap();
+    damage(&mut bytes);
+    std::fs::write(&path, bytes).unwrap();
+    let file = path.file_name().unwrap().to_str().unwrap();
+    for (checkpoint, (snapshot, model)) in acknowledged {
+        let found = scan(copy.path(), At::Checkpoint(*checkpoint));
+        tally.note(file, *snapshot, &format!("scan of checkpoint {checkpoint}"), found, model);
+    }
+    let (_, (snapshot, model)) = acknowledged.last_key_value().unwrap();
+    let restored = Fixture::open(copy.path(), 2, eager(), Restore::Snapshot(*snapshot))
+        .and_then(|mut fixture| fixture.get(&(0..40).collect::<Vec<_>>()));
+    tally.note(file, *snapshot, "restore", restored, model);
+}
+
+/// Paths within the warehouse of the files of these directories of the table.
+fn victims(warehouse: &Path, directories: &[&str]) -> Vec<PathBuf> {
+    let all = directories.iter().flat_map(|directory| files_in(warehouse, directory));
+    all.map(|path| path.strip_prefix(warehouse).unwrap().to_owned()).collect()
+}
+
+/// Numbers below `length`: all in a full run, else some, drawn from `seed`.
+fn places(length: usize, some: usize, seed: usize) -> Vec<usize> {
+    if std::env::var_os("HOWDAH_TEST_FULL").is_some() || length <= some {
+        return (0..length).collect();
+    }
+    (0..some).map(|i| (i * length / some + (i * 7919 + seed * 104_729) % 97) % length).collect()
+}
+
+const METADATA: [&str; 5] = ["snapshot", "tag", "manifest", "index", "schema"];
+
+#[test]
+fn truncated_files_never_lead_to_wrong_data() {
+    let directory = tempfile::tempdir().unwrap();
+    let acknowledged = build_rich(directory.path());
+    let mut tally = Tally::default();
+    for victim in victims(directory.path(), &[&METADATA[..], &["bucket-0"]].concat()) {
+        let length = std::fs::metadata(directory.path().join(&victim)).unwrap().len() as usize;
+        for length in [0, 1, length / 2, length - 1] {
+            let cut = |bytes: &mut Vec<u8>| bytes.truncate(length);
+            read_damaged(directory.path(), &acknowledged, &victim, cut, &mut tally);
+        }
+    }
+    println!("{} named, {} right, {:#?}", tally.named, tally.right, tally.unnamed);
+    assert!(tally.named > 0 && tally.right > 0);
+    assert_eq!(tally.wrong, Vec::<String>::new());
+    assert_eq!(tally.unnamed, Vec::<String>::new());
+}
+
+#[test]
+fn flipped_bits_in_metadata_never_lead_to_wrong_data() {
+    let directory = tempfile::tempdir().unwrap();
+    let acknowledged = build_rich(directory.path());
+    let mut tally = Tally::default();
+    for (number, victim) in victims(directory.path(), &METADATA).into_iter().enumerate() {
+        let length = std::fs::metadata(directory.path().join(&victim)).unwrap().len() as usize;
+        for at in places(length, 6, number) {
+            let bit = 1 << ((at + number) % 8);
+            let flip = |bytes: &mut Vec<u8>| bytes[at] ^= bit;
+            read_damaged(directory.path(), &acknowledged, &victim, flip, &mut tally);
+        }
+    }
+    println!("{} named, {} right, {:#?}", tally.named, tally.right, tally.unnamed);
+    assert!(tally.named > 0 && tally.right > 0);
+    assert_eq!(tally.wrong, Vec::<String>::new());
+    assert_eq!(tally.unnamed, Vec::<String>::new());
+}
+
+#[test]
+fn newer_format_of_a_snapshot_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let (snapshot, _) = build(directory.path());
+    for path in
+        files_in(directory.path(), "snapshot").into_iter().chain(files_in(directory.path(), "tag"))
+    {
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replace("\"version\":3", "\"version\":4")).unwrap();
+    }
+    let error = open_and_read(directory.path(), snapshot).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Incompatible, "{error}");
+    assert!(error.to_string().contains("has format 4"), "{error}");
 }

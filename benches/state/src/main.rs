@@ -8,6 +8,8 @@
 //! cargo xtask bench state --cases probe --rows 1m --quick     # or: update, barrier, ...
 //! ```
 //!
+//! To profile howdah alone: the binary's own `--no-peer --alone`, under `perf record`.
+//!
 //! Loaded states are kept in the target directory and linked into each run, so that only the
 //! first run after a build has to load them. Every case checks that all stores gave the same
 //! answers, so a case that measures nothing fails.
@@ -59,6 +61,9 @@ struct Arguments {
     /// Leave RocksDB out
     #[arg(long)]
     no_peer: bool,
+    /// Leave the hash map out too: to profile howdah
+    #[arg(long, requires = "no_peer")]
+    alone: bool,
     /// RocksDB as a shared library with the C API
     #[arg(long, value_name = "FILE", required_unless_present = "no_peer")]
     rocksdb: Option<PathBuf>,
@@ -102,6 +107,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         rocksdb: library,
         rows: arguments.rows.clone(),
         quick: arguments.quick,
+        alone: arguments.alone,
     };
     let mut out = std::io::stdout();
     if !arguments.json {

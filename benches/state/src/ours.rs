@@ -10,6 +10,8 @@ use howdah_state::{
 use std::path::Path;
 use std::time::Duration;
 
+pub(crate) const TENANT: &str = "bench";
+
 /// An open state with one subtask.
 pub(crate) struct Ours {
     store: StateStore,
@@ -37,7 +39,7 @@ impl Ours {
         options: StoreOptions,
         restore: Restore,
     ) -> Result<Self> {
-        let store = StateStore::open(directory, "bench", options)?;
+        let store = StateStore::open(directory, TENANT, options)?;
         let descriptor = StateDescriptor {
             pipeline: "bench".into(),
             operator: "count".into(),
@@ -120,6 +122,11 @@ impl Ours {
     pub(crate) fn checkpoint(&mut self) -> Result<Published> {
         self.freeze()?;
         self.wait_until_published()?.context("no checkpoint was under way")
+    }
+
+    /// The newest published checkpoint and its snapshot.
+    pub(crate) fn newest(&self) -> (u64, i64) {
+        (self.checkpoint - self.under_way, self.snapshot)
     }
 
     /// Fails unless the state lies in this many sorted runs.

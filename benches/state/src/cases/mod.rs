@@ -22,6 +22,8 @@ pub(crate) enum Case {
     Barrier,
     /// The part of a checkpoint in the background, over many checkpoints
     Background,
+    /// What a checkpoint outside the warehouse links
+    Checkpoint,
     /// Opening a state that is on disk
     Restore,
     /// Heap
@@ -31,11 +33,12 @@ pub(crate) enum Case {
 }
 
 impl Case {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Probe,
         Self::Update,
         Self::Barrier,
         Self::Background,
+        Self::Checkpoint,
         Self::Restore,
         Self::Memory,
         Self::Disk,
@@ -51,7 +54,8 @@ impl Case {
             Self::Update => update::run(setting, report)?,
             Self::Barrier => barrier::synchronous(setting, report)?,
             Self::Background => barrier::background(setting, report)?,
-            Self::Restore => restore::run(setting, report)?,
+            Self::Checkpoint => restore::checkpoints(setting, report)?,
+            Self::Restore => restore::restore(setting, report)?,
             Self::Memory => space::memory(setting, report)?,
             Self::Disk => space::disk(setting, report)?,
         }
@@ -66,6 +70,8 @@ pub(crate) struct Setting {
     pub(crate) rocksdb: Option<Library>,
     pub(crate) rows: Vec<u64>,
     pub(crate) quick: bool,
+    /// Whether the hash map is left out too.
+    pub(crate) alone: bool,
 }
 
 impl Setting {

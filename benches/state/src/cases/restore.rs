@@ -1,52 +1,193 @@
-//! Opening a state that is on disk.
+//! Checkpoints outside the warehouse, and opening what is on disk.
 
 use super::{Setting, short};
 use crate::figure::{Bar, Figure};
 use crate::measure::{Stopwatch, median};
-use crate::ours::Ours;
-use crate::workload::{Counted, Keys, Random, Shape, distinct, present};
-use anyhow::{Result, ensure};
-use howdah_state::{Restore, StoreOptions};
+use crate::ours::{Ours, TENANT};
+use crate::workload::{Batch, Counted, Keys, Random, Shape, absent, distinct, present};
+use anyhow::{Context, Result, ensure};
+use howdah_state::{CheckpointRequest, CheckpointStore, CheckpointTarget, Restore, StoreOptions};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
-/// Checkpoints after the state was loaded, each a sorted run with deletion vectors.
-const CHECKPOINTS: u64 = 4;
+/// Keys of a batch.
 const KEYS: u64 = 5000;
+/// Sorted runs of the state that is restored; all but the first have deletion vectors upon them.
+const RUNS: u64 = 5;
 
-pub(crate) fn run(setting: &Setting, report: &mut dyn FnMut(Figure) -> Result<()>) -> Result<()> {
+/// Restores a state in place, and from a checkpoint directory.
+pub(crate) fn restore(
+    setting: &Setting,
+    report: &mut dyn FnMut(Figure) -> Result<()>,
+) -> Result<()> {
     let rows = setting.most_rows();
-    let base = setting.bases.ours(Shape::Int64, rows)?;
-    let keys = Keys::new(Shape::Int64)?;
-    let mut random = Random(rows);
-    let mut batch =
-        || keys.batch(distinct((0..KEYS).map(|_| present(random.below(rows))).collect()));
-    let options = StoreOptions { sync: false, merge_trigger_runs: 50, ..StoreOptions::default() };
-    let open = |snapshot| {
-        Ours::open(&base.directory, Shape::Int64, options.clone(), Restore::Snapshot(snapshot))
-    };
-    let mut ours = open(base.snapshot)?;
-    let mut snapshot = base.snapshot;
-    for _ in 0..CHECKPOINTS {
-        for _ in 0..20 {
-            ours.count_up(&batch()?)?;
-        }
-        snapshot = ours.checkpoint()?.snapshot;
-    }
-    let probe = batch()?;
-    let expected = ours.count(&probe)?;
+    let mut state = State::open(setting, rows)?;
+    (1..RUNS).try_for_each(|_| state.change_rows())?;
+    let probe = state.batch()?;
+    let expected = state.ours.count(&probe)?;
+    let (checkpoint, snapshot) = state.ours.newest();
+    let target = setting.bases.work("checkpoints")?;
+    let mut checkpoints = CheckpointStore::open(CheckpointTarget::directory(&target, false)?)?;
+    state.keep(&mut checkpoints)?;
+    let State { ours, warehouse, .. } = state;
     ours.close()?;
-    let mut samples = Vec::new();
+
+    let (mut in_place, mut elsewhere) = (Vec::new(), Vec::new());
     for _ in 0..setting.rounds(9) {
         let watch = Stopwatch::start();
-        let mut ours = open(snapshot)?;
-        let found: Counted = ours.count(&probe)?;
-        samples.push(watch.cost().wall_s);
-        ensure!(found == expected, "{found:?} found after the restore, {expected:?} before");
-        ours.close()?;
+        open_and_check(&warehouse, snapshot, &probe, expected)?.close()?;
+        in_place.push(watch.cost().wall_s);
+        let fresh = setting.bases.work("restored")?;
+        let watch = Stopwatch::start();
+        let restored = checkpoints.restore(checkpoint, &fresh, &|_| {})?;
+        let (_, snapshot) = restored.tables.first().context("no table was restored")?;
+        open_and_check(&fresh, *snapshot, &probe, expected)?.close()?;
+        elsewhere.push(watch.cost().wall_s);
     }
-    let case = format!("restore {}: aligned, with the first probe", short(rows));
-    report(
-        Figure::new(case, "s", median(&samples))
+    let figure = |how: &str, samples: &[f64]| {
+        Figure::new(format!("restore {}: {how}", short(rows)), "s", median(samples))
             .bar(Bar::AtMost(1.0))
-            .detail(format!("{} runs, files in the page cache", CHECKPOINTS + 1)),
+            .detail(format!("{RUNS} runs, with a first probe; files in the page cache"))
+    };
+    report(figure("aligned, in place", &in_place))?;
+    report(figure("aligned, checkpoint directory", &elsewhere))
+}
+
+/// What a checkpoint outside the warehouse costs, with few files and with many.
+pub(crate) fn checkpoints(
+    setting: &Setting,
+    report: &mut dyn FnMut(Figure) -> Result<()>,
+) -> Result<()> {
+    const FEW_RUNS: u64 = 5;
+    const MANY_RUNS: u64 = 45;
+    let rows = setting.rows.first().copied().context("no number of rows")?;
+    let mut state = State::open(setting, rows)?;
+    let target = setting.bases.work("checkpoints")?;
+    let mut checkpoints = CheckpointStore::open(CheckpointTarget::directory(&target, false)?)?;
+    let mut linked = Vec::new();
+    let mut new = Vec::new();
+    let mut planned = Vec::new();
+    for runs in [FEW_RUNS, MANY_RUNS] {
+        (state.runs..runs).try_for_each(|_| state.add_rows())?;
+        state.keep(&mut checkpoints)?;
+        let mut samples = Vec::new();
+        let mut before = files_in(&state.warehouse)?;
+        for _ in 0..FEW_RUNS {
+            state.add_rows()?;
+            let after = files_in(&state.warehouse)?;
+            let (plan_s, count) = state.keep(&mut checkpoints)?;
+            samples.push(plan_s * 1e3);
+            linked.push(count as f64);
+            new.push(after.difference(&before).count() as f64);
+            before = after;
+        }
+        planned.push(median(&samples));
+    }
+    state.ours.close()?;
+    report(
+        Figure::new(format!("checkpoint {}: files linked", short(rows)), "files", median(&linked))
+            .against("new files of the table", Some(median(&new)))
+            .bar(Bar::RatioAtMost(1.0))
+            .detail("5,000 new rows"),
+    )?;
+    let case = format!("checkpoint {}: listing, {MANY_RUNS} sorted runs", short(rows));
+    report(
+        Figure::new(case, "ms", planned[1])
+            .against("few sorted runs", Some(planned[0]))
+            .bar(Bar::RatioAtMost(1.3)),
     )
+}
+
+fn options() -> StoreOptions {
+    StoreOptions { sync: false, merge_trigger_runs: 50, ..StoreOptions::default() }
+}
+
+fn open_and_check(
+    warehouse: &Path,
+    snapshot: i64,
+    probe: &Batch,
+    expected: Counted,
+) -> Result<Ours> {
+    let mut ours = Ours::open(warehouse, Shape::Int64, options(), Restore::Snapshot(snapshot))?;
+    let found = ours.count(probe)?;
+    ensure!(found == expected, "{found:?} found after the restore, {expected:?} before");
+    Ok(ours)
+}
+
+/// A state whose sorted runs are not merged.
+struct State {
+    ours: Ours,
+    warehouse: PathBuf,
+    keys: Keys,
+    random: Random,
+    rows: u64,
+    runs: u64,
+}
+
+impl State {
+    fn open(setting: &Setting, rows: u64) -> Result<Self> {
+        let base = setting.bases.ours(Shape::Int64, rows)?;
+        let restore = Restore::Snapshot(base.snapshot);
+        let ours = Ours::open(&base.directory, Shape::Int64, options(), restore)?;
+        let (warehouse, keys) = (base.directory, Keys::new(Shape::Int64)?);
+        Ok(Self { ours, warehouse, keys, random: Random(rows), rows, runs: 1 })
+    }
+
+    fn batch(&mut self) -> Result<Batch> {
+        let numbers = (0..KEYS).map(|_| present(self.random.below(self.rows))).collect();
+        self.keys.batch(distinct(numbers))
+    }
+
+    /// Adds a sorted run with rows that take the place of others.
+    fn change_rows(&mut self) -> Result<()> {
+        let batch = self.batch()?;
+        self.add_run(&batch)
+    }
+
+    /// Adds a sorted run with rows of keys that had none.
+    fn add_rows(&mut self) -> Result<()> {
+        let first = self.runs * KEYS;
+        let batch = self.keys.batch((first..first + KEYS).map(absent).collect())?;
+        self.add_run(&batch)
+    }
+
+    fn add_run(&mut self, batch: &Batch) -> Result<()> {
+        self.runs += 1;
+        self.ours.count_up(batch)?;
+        self.ours.checkpoint()?;
+        Ok(())
+    }
+
+    /// Brings the newest checkpoint to a target, and removes older ones there. Returns the
+    /// seconds in which the files were listed, and how many were linked.
+    fn keep(&mut self, checkpoints: &mut CheckpointStore) -> Result<(f64, usize)> {
+        let (checkpoint, snapshot) = self.ours.newest();
+        let watch = Stopwatch::start();
+        let plan = checkpoints.begin(&CheckpointRequest {
+            checkpoint,
+            warehouse: &self.warehouse,
+            tenant: TENANT,
+            tables: &[(self.ours.table.name().to_owned(), snapshot)],
+            payload: &[],
+        })?;
+        let listing_s = watch.cost().thread_cpu_s;
+        checkpoints.transfer(&|_| {})?;
+        checkpoints.confirm()?;
+        checkpoints.subsume(checkpoint)?;
+        Ok((listing_s, plan.new_files))
+    }
+}
+
+/// Every file of a directory.
+fn files_in(directory: &Path) -> Result<BTreeSet<PathBuf>> {
+    let mut files = BTreeSet::new();
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            files.extend(files_in(&entry.path())?);
+        } else {
+            files.insert(entry.path());
+        }
+    }
+    Ok(files)
 }

@@ -84,8 +84,14 @@ fn run_kind(
             Some(RocksDbStore { database, checkpoints: 0, previous: None })
         }
     };
-    let mut hash_map = HashMapStore::new(&setting.bases.work("hash-map")?, sync);
-    (0..rows).map(present).for_each(|number| hash_map.put(number, first_value(number)));
+    let mut hash_map = match setting.alone {
+        true => None,
+        false => {
+            let mut hash_map = HashMapStore::new(&setting.bases.work("hash-map")?, sync);
+            (0..rows).map(present).for_each(|number| hash_map.put(number, first_value(number)));
+            Some(hash_map)
+        }
+    };
 
     let mut costs: [Vec<Cost>; 3] = Default::default();
     for _ in 0..rounds {
@@ -97,9 +103,11 @@ fn run_kind(
             ensure!(answers == theirs, "howdah read {answers:?}, RocksDB {theirs:?}");
             costs[1].push(cost);
         }
-        let (theirs, cost) = time(&mut hash_map, &batches)?;
-        ensure!(answers == theirs, "howdah read {answers:?}, the hash map {theirs:?}");
-        costs[2].push(cost);
+        if let Some(hash_map) = &mut hash_map {
+            let (theirs, cost) = time(hash_map, &batches)?;
+            ensure!(answers == theirs, "howdah read {answers:?}, the hash map {theirs:?}");
+            costs[2].push(cost);
+        }
     }
     ours.0.close()?;
 

@@ -83,6 +83,7 @@ mod metadata;
 mod pin;
 mod pool;
 mod range;
+mod read_ahead;
 mod reader;
 mod reducer;
 mod reducing_state;

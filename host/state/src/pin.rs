@@ -32,6 +32,7 @@ impl PinnedFile {
 }
 
 /// The keys of a probe that one file has.
+#[derive(Debug)]
 pub(crate) struct FileHits {
     pub(crate) file: FileId,
     /// (number of the key, row), by ascending row.

@@ -12,6 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+/// Offers that wait; more than that would not be taken in time anyway.
+const OFFERS_LIMIT: usize = 256;
+
 /// Work for one thread.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
@@ -123,6 +126,16 @@ impl PoolQueue {
         }
         drop(waiting);
         self.shared.changed.notify_one();
+    }
+
+    /// Adds a job that somebody does without the pool, if no thread is idle in time.
+    pub(crate) fn offer(&self, job: Job) {
+        let mut waiting = self.lock();
+        if !waiting.closed && waiting.helpers.len() < OFFERS_LIMIT {
+            waiting.helpers.push_back(job);
+            drop(waiting);
+            self.shared.changed.notify_one();
+        }
     }
 
     /// Does `work` for each number below `count`, on this thread and on idle ones of the pool;

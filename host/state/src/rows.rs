@@ -2,7 +2,9 @@
 
 use crate::data_file::FileId;
 use crate::pin::{FileHits, Want};
+use crate::pool::PoolQueue;
 use crate::range::{FoundRow, RangeCursors};
+use crate::read_ahead::ReadAhead;
 use crate::schema::TableSchema;
 use crate::value_column::SourceColumn;
 use crate::view::{Counters, SharedView, View};
@@ -31,6 +33,7 @@ pub(crate) struct SubtaskLinks {
     pub(crate) schema: TableSchema,
     pub(crate) view: Arc<SharedView>,
     pub(crate) commands: Sender<Command>,
+    pub(crate) pool: PoolQueue,
     pub(crate) clock: Clock,
     /// Milliseconds that a row lives after it was written.
     pub(crate) ttl_ms: Option<u64>,
@@ -47,12 +50,13 @@ pub(crate) struct SubtaskRows {
     pub(crate) links: SubtaskLinks,
     pub(crate) subtask: u32,
     pub(crate) active: WriteBuffer,
+    ahead: Option<ReadAhead>,
 }
 
 impl SubtaskRows {
     pub(crate) fn new(subtask: u32, links: SubtaskLinks) -> Self {
         let active = WriteBuffer::new(&links.schema);
-        Self { links, subtask, active }
+        Self { links, subtask, active, ahead: None }
     }
 
     /// The rows of these row keys. One probe of the disk at most.
@@ -315,12 +319,66 @@ impl SubtaskRows {
             return Ok(());
         }
         Counters::add(&self.links.view.counters.probes, 1);
+        self.take_read_ahead(&view)?;
+        missing.retain(|&index| {
+            let hash = keys.hashes().get(index as usize).copied().unwrap_or_default();
+            self.active.find(keys.key(index as usize), hash).is_none()
+        });
+        if missing.is_empty() {
+            return Ok(());
+        }
         let schema = &self.links.schema;
         let hits = view.pin.probe(schema, self.subtask, keys, &missing, Want::Values)?;
         self.add_hits(keys, hits)?;
         for index in missing {
             let (key, hash) = key_at(keys, index)?;
             if self.active.find(key, hash).is_none() {
+                self.active.add_absent(key, hash)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to look for row keys that will be asked for next, if the disk has to be asked.
+    pub(crate) fn read_ahead(&mut self, keys: &EncodedKeys) -> Result<()> {
+        let view = self.links.view.current()?;
+        let mut missing = EncodedKeys::default();
+        for (index, &hash) in keys.hashes().iter().enumerate() {
+            let key = keys.key(index);
+            if self.active.find(key, hash).is_none() && view.find(self.subtask, key, hash).is_none()
+            {
+                missing.push(key, hash)?;
+            }
+        }
+        self.ahead = (!missing.is_empty()).then(|| {
+            let SubtaskLinks { pool, schema, .. } = &self.links;
+            ReadAhead::begin(pool, schema, self.subtask, view.pin.clone(), missing)
+        });
+        Ok(())
+    }
+
+    /// Brings what was looked for ahead into the active buffer.
+    fn take_read_ahead(&mut self, view: &View) -> Result<()> {
+        let Some(ahead) = self.ahead.take_if(|ahead| Arc::ptr_eq(&ahead.pin, &view.pin)) else {
+            self.ahead = None;
+            return Ok(());
+        };
+        let Some(hits) = ahead.take() else { return Ok(()) };
+        // What was written since is newer than what lies on disk.
+        let is_known = |this: &Self, key: &[u8], hash: u64| {
+            this.active.find(key, hash).is_some() || view.find(this.subtask, key, hash).is_some()
+        };
+        for FileHits { file, rows, values } in hits? {
+            for (from, (index, row)) in rows.into_iter().enumerate() {
+                let (key, hash) = key_at(&ahead.keys, index)?;
+                if !is_known(self, key, hash) {
+                    self.active.add_found(key, hash, located(file, row), &values, from)?;
+                }
+            }
+        }
+        for (index, &hash) in ahead.keys.hashes().iter().enumerate() {
+            let key = ahead.keys.key(index);
+            if !is_known(self, key, hash) {
                 self.active.add_absent(key, hash)?;
             }
         }

@@ -301,6 +301,7 @@ impl StateStore {
             schema,
             view: view.clone(),
             commands: commands.0.clone(),
+            pool: self.pool.queue(),
             clock: self.options.clock.clone(),
             ttl_ms: descriptor.ttl_ms,
             write_buffer_limit_bytes: self.options.write_buffer_limit_bytes,

@@ -26,6 +26,18 @@ impl ValueState {
         self.rows.get(keys.encoded())
     }
 
+    /// Begins to look for keys that will be asked for next: a thread in the background probes
+    /// for them while the caller is at work. [`ValueState::get`] then counts one probe, as
+    /// without this. Only the last call is remembered, and what it finds only as long as nothing
+    /// is published meanwhile.
+    ///
+    /// # Errors
+    /// As [`ValueState::get`].
+    pub fn read_ahead(&mut self, keys: &KeyBatch) -> Result<()> {
+        self.rows.check_keys(keys)?;
+        self.rows.read_ahead(keys.encoded())
+    }
+
     /// Writes one row for each key; with a key given twice, the last row counts.
     ///
     /// # Errors

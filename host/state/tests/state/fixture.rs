@@ -100,6 +100,13 @@ impl Fixture {
         Ok(())
     }
 
+    pub(crate) fn read_ahead(&mut self, ids: &[i64]) -> Result<()> {
+        for (subtask, ids) in self.by_subtask(ids.iter().copied()).into_iter().enumerate() {
+            self.subtasks[subtask].read_ahead(&keys(&ids))?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn get(&mut self, ids: &[i64]) -> Result<Model> {
         let mut found = Model::new();
         for (subtask, ids) in self.by_subtask(ids.iter().copied()).into_iter().enumerate() {

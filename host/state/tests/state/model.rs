@@ -10,6 +10,7 @@ enum Step {
     Put(Vec<(i64, i64, Option<String>)>),
     Delete(Vec<i64>),
     Get(Vec<i64>),
+    ReadAhead(Vec<i64>),
     Checkpoint,
     /// Dies and comes back at the checkpoint that many before the last.
     Crash(usize),
@@ -21,7 +22,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         5 => proptest::collection::vec(row, 1..20).prop_map(Step::Put),
         2 => proptest::collection::vec(id.clone(), 1..10).prop_map(Step::Delete),
-        4 => proptest::collection::vec(id, 1..20).prop_map(Step::Get),
+        4 => proptest::collection::vec(id.clone(), 1..20).prop_map(Step::Get),
+        2 => proptest::collection::vec(id, 1..20).prop_map(Step::ReadAhead),
         4 => Just(Step::Checkpoint),
         1 => (0..3_usize).prop_map(Step::Crash),
     ]
@@ -54,6 +56,7 @@ fn run(steps: Vec<Step>, parallelism: u32, options: &StoreOptions) {
                     ids.iter().filter_map(|id| Some((*id, model.get(id)?.clone()))).collect();
                 assert_eq!(found, wanted);
             }
+            Step::ReadAhead(ids) => open.read_ahead(&ids).unwrap(),
             Step::Checkpoint => {
                 let snapshot = open.checkpoint(next_checkpoint);
                 checkpoints.insert(next_checkpoint, (snapshot, model.clone()));

@@ -60,3 +60,29 @@ fn key_that_is_asked_for_twice_is_answered_twice() {
     let found = fixture.subtasks[0].get(&keys(&[1, 2, 1])).unwrap();
     assert_eq!(found.present.iter().collect::<Vec<_>>(), [true, false, true]);
 }
+
+#[test]
+fn keys_that_were_looked_for_ahead_cost_one_probe() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = StoreOptions { read_cache_limit_bytes: 0, ..eager() };
+    let mut fixture = Fixture::open(directory.path(), 1, options, Restore::Fresh).unwrap();
+    fixture.put(&rows(&[(1, 1, "a"), (5, 5, "e")])).unwrap();
+    fixture.checkpoint(1);
+    fixture.read_ahead(&[1, 3, 5]).unwrap();
+    assert_eq!(fixture.get(&[5, 1, 3]).unwrap(), rows(&[(1, 1, "a"), (5, 5, "e")]));
+    assert_eq!(fixture.table.metrics().probes_total, 1);
+}
+
+#[test]
+fn what_is_written_after_a_look_ahead_counts() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = StoreOptions { read_cache_limit_bytes: 0, ..eager() };
+    let mut fixture = Fixture::open(directory.path(), 1, options, Restore::Fresh).unwrap();
+    fixture.put(&rows(&[(1, 1, "a"), (5, 5, "e")])).unwrap();
+    fixture.checkpoint(1);
+    fixture.read_ahead(&[1, 5]).unwrap();
+    fixture.put(&rows(&[(1, 2, "b")])).unwrap();
+    fixture.subtasks[0].freeze(2).unwrap();
+    assert_eq!(fixture.get(&[5, 1]).unwrap(), rows(&[(1, 2, "b"), (5, 5, "e")]));
+    fixture.published(2);
+}

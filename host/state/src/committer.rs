@@ -3,7 +3,7 @@
 //! Stock commits walk the manifest history each time; this one reads it once, when the table
 //! is opened, and folds its own commits into what it knows.
 
-use crate::data_file::{DataFile, FileId};
+use crate::data_file::{DamagedSidecar, DataFile, FileId};
 use crate::deletion_vector;
 use crate::digest;
 use crate::file_system::{FileSystem, TEMPORARY_SUFFIX};
@@ -122,7 +122,11 @@ impl Committer {
         let mut reader = SnapshotReader::new(&files, &table);
         let latest = read_snapshot(&files, &table, snapshot)?;
         let content = reader.read(&latest)?;
-        let pin = open_pin(&files, &table, &schema, snapshot, &content, None)?;
+        let pin =
+            open_pin(&files, &table, &schema, snapshot, &content, None, DamagedSidecar::Refuse)?;
+        for pinned in pin.files() {
+            pinned.file.content.verify()?;
+        }
         let next_sequence_number =
             pin.files().map(|pinned| pinned.file.meta.max_sequence_number + 1).max().unwrap_or(0);
 
@@ -521,7 +525,7 @@ fn entry(kind: FileKind, file: &DataFile) -> manifest::Entry<'_> {
 }
 
 /// A data file and what belongs to it.
-fn data_paths(
+pub(crate) fn data_paths(
     table: &TableDirectory,
     bucket: u32,
     meta: &paimon::spec::DataFileMeta,

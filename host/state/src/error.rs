@@ -41,6 +41,11 @@ impl Error {
         self.kind
     }
 
+    /// Whether what a file holds is at fault, not the reading of it.
+    pub(crate) fn is_about_content(&self) -> bool {
+        matches!(self.kind, ErrorKind::Corrupt | ErrorKind::Incompatible)
+    }
+
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), source: None }
     }

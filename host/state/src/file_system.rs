@@ -6,6 +6,7 @@
 //! The Avro codecs of crate `paimon` read and write through an opendal operator. The stock
 //! one makes directories, renames and syncs for each file; ours opens the file and is done.
 
+use crate::data_file::ReadMode;
 use crate::fault::{Effect, Faults, IoKind, Verdict};
 use crate::{Error, ErrorKind, Result};
 use opendal_core::raw::{
@@ -32,6 +33,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 pub(crate) struct FileSystem {
     disk: Disk,
     sync: bool,
+    read_mode: ReadMode,
     /// What the codecs of crate `paimon` read and write through.
     pub(crate) file_io: paimon::io::FileIO,
 }
@@ -48,7 +50,16 @@ impl FileSystem {
             .map_err(|error| {
                 Error::new(ErrorKind::Storage, format!("cannot set up the file system: {error}"))
             })?;
-        Ok(Self { disk, sync, file_io })
+        Ok(Self { disk, sync, read_mode: ReadMode::default(), file_io })
+    }
+
+    /// How data files are read from now on.
+    pub(crate) fn with_read_mode(self, read_mode: ReadMode) -> Self {
+        Self { read_mode, ..self }
+    }
+
+    pub(crate) fn read_mode(&self) -> ReadMode {
+        self.read_mode
     }
 
     /// Whether what is written is durable when the call returns.

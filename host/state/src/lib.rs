@@ -105,6 +105,7 @@ pub use checkpoint::{
 };
 pub use clock::{Clock, ManualClock};
 pub use column::{Column, ColumnType, UnknownColumnType};
+pub use data_file::ReadMode;
 pub use error::{Error, ErrorKind, Result};
 pub use fault::{Effect, Fault, Faults, IoCall, IoKind};
 pub use key::{EncodedKeys, KeyBatch, KeyEncoder};

@@ -102,6 +102,11 @@ impl MergeTask {
         if live == 0 {
             return Ok(Merged { task: self.clone(), output: None, new_rows });
         }
+        // What is damaged must not be written down again under a checksum that fits.
+        for input in &self.inputs {
+            input.file.content.verify()?;
+            check(cancelled)?;
+        }
         let mut writer = DataFileWriter::create(files, schema, &table.bucket(self.bucket))?;
         let mut runs: Vec<Run<'_>> = Vec::with_capacity(self.inputs.len());
         for input in &self.inputs {

@@ -1,6 +1,6 @@
 //! Snapshots, manifests and tags of a table on disk.
 
-use crate::data_file::{Content, DataFile};
+use crate::data_file::{Content, DamagedSidecar, DataFile};
 use crate::deletion_vector;
 use crate::digest;
 use crate::file_system::FileSystem;
@@ -312,6 +312,7 @@ pub(crate) fn open_pin(
     snapshot: i64,
     content: &SnapshotContent,
     only: Option<u32>,
+    damaged: DamagedSidecar,
 ) -> Result<Pin> {
     let wanted = |bucket: &u32| only.is_none_or(|only| only == *bucket);
     let mut dead: HashMap<String, RoaringBitmap> = HashMap::new();
@@ -321,8 +322,7 @@ pub(crate) fn open_pin(
     let mut buckets = vec![Vec::new(); schema.key_groups.parallelism() as usize];
     for (bucket, meta) in content.data_files.iter().filter(|(bucket, _)| wanted(bucket)) {
         check_raw(table, meta)?;
-        let path = table.bucket(*bucket).join(&meta.file_name);
-        let opened = Content::open(files, &path, schema, meta.row_count)?;
+        let opened = Content::open(files, &table.bucket(*bucket), meta, schema, damaged)?;
         let of_bucket = buckets.get_mut(*bucket as usize).ok_or_else(|| {
             Error::corrupt(format!("table {}: there should be no bucket {bucket}", table.name))
         })?;

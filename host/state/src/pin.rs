@@ -76,16 +76,41 @@ impl FileRange {
             return Ok(None);
         }
         let keys = file.content.keys(&schema.encoder, &rows)?;
-        let values = file.content.values(&rows)?;
+        let values = file.content.values(&rows, None)?;
         Ok(Some(RangeRows { file: file.id, rows, keys, values }))
     }
 }
 
 /// What a probe is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Want {
+pub(crate) enum Want<'a> {
+    /// All value columns.
     Values,
+    /// These value columns, in this order.
+    #[expect(dead_code, reason = "for states that read a part of a row")]
+    Columns(&'a [usize]),
     Positions,
+}
+
+/// By key group and key; a key that is there twice is there once afterwards.
+fn sort(keys: &mut Vec<ProbeKey<'_>>) {
+    // Most keys differ early: comparing numbers is cheaper than comparing slices.
+    keys.sort_unstable_by(|a, b| {
+        (a.group, a.beginning).cmp(&(b.group, b.beginning)).then_with(|| a.key.cmp(b.key))
+    });
+    keys.dedup_by(|a, b| a.group == b.group && a.key == b.key);
+}
+
+/// Takes the keys of these hits (number of the key, row) out of a list, each however often it is
+/// there.
+fn remove_found(missing: &mut Vec<ProbeKey<'_>>, keys: &EncodedKeys, hits: &[(u32, u32)]) {
+    let mut found = vec![false; keys.len()];
+    for &(index, _) in hits {
+        if let Some(found) = found.get_mut(index as usize) {
+            *found = true;
+        }
+    }
+    missing.retain(|key| !found.get(key.index as usize).is_some_and(|&found| found));
 }
 
 impl Pin {
@@ -105,38 +130,38 @@ impl Pin {
         bucket: u32,
         keys: &EncodedKeys,
         wanted: &[u32],
-        want: Want,
+        want: Want<'_>,
     ) -> Result<Vec<FileHits>> {
         let mut missing: Vec<ProbeKey<'_>> = wanted
             .iter()
             .filter_map(|&index| {
                 let hash = *keys.hashes().get(index as usize)?;
                 let group = schema.key_groups.group_of(hash);
-                Some(ProbeKey { group, key: keys.key(index as usize), index })
+                Some(ProbeKey::new(group, keys.key(index as usize), hash, index))
             })
             .collect();
-        missing.sort_unstable_by_key(|key| (key.group, key.key));
-        // A key that is asked for twice is found once.
-        missing.dedup_by_key(|key| key.key);
         let mut all = Vec::new();
         // A key is live in one file at most: what was found is not looked for again.
         for PinnedFile { file, dead } in self.bucket(bucket) {
             if missing.is_empty() {
                 break;
             }
-            let mut rows = file.content.find(&schema.encoder, &missing)?;
+            let mut candidates: Vec<ProbeKey<'_>> =
+                missing.iter().filter(|key| file.content.may_have(key)).copied().collect();
+            if candidates.is_empty() {
+                continue;
+            }
+            sort(&mut candidates);
+            let mut rows = file.content.find(&schema.encoder, &candidates)?;
             rows.retain(|&(_, row)| !dead.contains(row));
             if rows.is_empty() {
                 continue;
             }
-            let mut hits = rows.iter().map(|&(index, _)| index).peekable();
-            // Both lists are in key order.
-            missing.retain(|key| hits.next_if_eq(&key.index).is_none());
+            remove_found(&mut missing, keys, &rows);
+            let positions: Vec<u32> = rows.iter().map(|&(_, row)| row).collect();
             let values = match want {
-                Want::Values => {
-                    let positions: Vec<u32> = rows.iter().map(|&(_, row)| row).collect();
-                    file.content.values(&positions)?
-                }
+                Want::Values => file.content.values(&positions, None)?,
+                Want::Columns(columns) => file.content.values(&positions, Some(columns))?,
                 Want::Positions => Vec::new(),
             };
             all.push(FileHits { file: file.id, rows, values });

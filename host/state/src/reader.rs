@@ -1,7 +1,7 @@
 //! Reads state tables without the lock, while a pipeline may be running.
 
 use crate::committer::files_of;
-use crate::data_file::ScannedRows;
+use crate::data_file::{DamagedSidecar, ScannedRows};
 use crate::file_system::FileSystem;
 use crate::metadata::{
     SnapshotReader, TableDirectory, open_pin, read_snapshot, read_snapshot_file, snapshot_ids,
@@ -351,6 +351,14 @@ impl StateReader {
 
     fn open_snapshot(&self, snapshot: &Snapshot, bucket: Option<u32>) -> Result<Pin> {
         let content = SnapshotReader::new(&self.files, &self.table).read(snapshot)?;
-        open_pin(&self.files, &self.table, &self.schema, snapshot.id(), &content, bucket)
+        open_pin(
+            &self.files,
+            &self.table,
+            &self.schema,
+            snapshot.id(),
+            &content,
+            bucket,
+            DamagedSidecar::PassOver,
+        )
     }
 }

@@ -10,7 +10,7 @@ use crate::schema::{EXPIRES_COLUMN, TableSchema, paimon_schema};
 use crate::view::{SharedView, ViewLimits};
 use crate::worker::{Command, Worker, WorkerLinks};
 use crate::{
-    Clock, Column, ColumnType, Error, ErrorKind, Faults, KeyGroups, ListState, MapState,
+    Clock, Column, ColumnType, Error, ErrorKind, Faults, KeyGroups, ListState, MapState, ReadMode,
     ReducingState, Result, StateKind, Timers, ValueState,
 };
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -48,6 +48,8 @@ pub struct StoreOptions {
     pub merge_stop_runs: usize,
     /// Threads that merge and help to flush, for all states together; 1 to 64.
     pub background_threads: usize,
+    /// How data files are read.
+    pub read_mode: ReadMode,
     /// The clock that times to live go by.
     pub clock: Clock,
     /// For tests: makes calls to the file system fail.
@@ -66,6 +68,7 @@ impl Default for StoreOptions {
             timers_in_memory: 1 << 16,
             merge_stop_runs: 20,
             background_threads: default_threads(),
+            read_mode: ReadMode::default(),
             clock: Clock::system(),
             faults: None,
         }
@@ -224,7 +227,8 @@ impl StateStore {
         if options.write_buffer_limit_bytes > 1 << 30 {
             return Err(Error::invalid("write_buffer_limit_bytes must be at most 1 GiB"));
         }
-        let files = FileSystem::new(options.sync, options.faults.clone())?;
+        let files = FileSystem::new(options.sync, options.faults.clone())?
+            .with_read_mode(options.read_mode);
         files.create_directory(warehouse)?;
         let warehouse = std::path::absolute(warehouse)
             .map_err(|error| Error::io("resolve", warehouse, error))?;

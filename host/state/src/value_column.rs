@@ -134,12 +134,40 @@ impl ValueColumn {
         }
     }
 
-    /// Adds a row with a fixed-width value.
-    pub(crate) fn push_fixed(&mut self, value: &[u8]) {
-        self.push_empty();
-        let row = self.validity.len() - 1;
-        self.validity[row] = true;
-        self.store(row, value);
+    /// Adds a row with this value.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the column would pass 2 GiB.
+    pub(crate) fn push_value(&mut self, value: &[u8]) -> Result<()> {
+        self.check_room_for(value)?;
+        self.validity.push(true);
+        match &mut self.values {
+            Values::Fixed { width, bytes } => {
+                let value = value.get(..*width).unwrap_or_default();
+                bytes.extend_from_slice(value);
+                bytes.resize(bytes.len() + *width - value.len(), 0);
+            }
+            Values::Variable { slots, arena, .. } => {
+                slots.push((narrow(arena.len()), narrow(value.len())));
+                arena.extend_from_slice(value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a row lacks a value.
+    pub(crate) fn has_nulls(&self) -> bool {
+        self.validity.contains(&false)
+    }
+
+    fn check_room_for(&self, value: &[u8]) -> Result<()> {
+        if self.has_room_for(value.len()) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "column `{}` would take more than 2 GiB of memory; use smaller batches",
+            self.column.name
+        )))
     }
 
     /// Writes row `from` of an array over row `row`.
@@ -199,12 +227,7 @@ impl ValueColumn {
     /// `InvalidArgument` when the column would pass 2 GiB.
     pub(crate) fn push_from(&mut self, other: &Self, from: usize) -> Result<()> {
         let value = other.bytes(from);
-        if !self.has_room_for(value.len()) {
-            return Err(Error::invalid(format!(
-                "column `{}` would take more than 2 GiB of memory; use smaller batches",
-                self.column.name
-            )));
-        }
+        self.check_room_for(value)?;
         self.push_empty();
         let row = self.validity.len() - 1;
         self.validity[row] = other.validity[from];

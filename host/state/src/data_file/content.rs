@@ -1,42 +1,29 @@
 //! What is in a data file, and how to find rows in it.
-#![expect(
-    clippy::indexing_slicing,
-    reason = "page offsets are checked against the file once, when it is opened"
-)]
 
-use super::mapping;
+use super::decoded::{DecodedFile, without_panic};
+use super::plain::{self, PlainColumn};
+use super::sidecar::{DamagedSidecar, Sidecar};
+use super::source::{FileBytes, PageReader};
 use crate::file_system::FileSystem;
-use crate::key::{EncodedKeys, write_eight, write_four};
+use crate::key::EncodedKeys;
 use crate::schema::{KEY_GROUP_COLUMN, TableSchema};
 use crate::value_column::{SourceColumn, ValueColumn};
-use crate::{Column, ColumnType, Error, ErrorKind, KeyEncoder, Result};
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int32Type;
+use crate::{Column, ColumnType, KeyEncoder, Result};
 use arrow_array::{ArrayRef, RecordBatch};
-use bytes::Bytes;
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
-    ParquetRecordBatchReaderBuilder, RowSelection,
-};
-use parquet::basic::{Compression, Encoding, Type as PhysicalType};
-use parquet::file::metadata::PageIndexPolicy;
+use paimon::spec::DataFileMeta;
+use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use std::cmp::Ordering;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// Rows decoded at a time.
-const BATCH_ROWS: usize = 8192;
-
-/// An open, mapped data file.
+/// An open data file.
 #[derive(Debug)]
 pub(crate) struct Content {
-    path: PathBuf,
-    bytes: Bytes,
-    metadata: ArrowReaderMetadata,
+    file: DecodedFile,
     rows: u32,
     /// First row of each key group, and the number of rows at the end.
     group_starts: Vec<u32>,
+    sidecar: Option<Sidecar>,
     key: Vec<FileColumn>,
     value: Vec<FileColumn>,
 }
@@ -44,29 +31,17 @@ pub(crate) struct Content {
 /// A column of the table in this file.
 #[derive(Debug)]
 struct FileColumn {
-    /// Index of the column in the file.
-    index: usize,
     column: Column,
-    /// `None`: has to be decoded.
-    in_place: Option<InPlaceColumn>,
+    stored: Stored,
 }
 
-/// A column whose values lie packed in the mapped file.
 #[derive(Debug)]
-struct InPlaceColumn {
-    width: usize,
-    /// First row of each page, ascending.
-    first_rows: Vec<u32>,
-    /// Where in the file the values of each page begin.
-    offsets: Vec<usize>,
-}
-
-impl InPlaceColumn {
-    fn value<'a>(&self, bytes: &'a [u8], row: u32) -> &'a [u8] {
-        let page = self.first_rows.partition_point(|&first| first <= row) - 1;
-        let start = self.offsets[page] + (row - self.first_rows[page]) as usize * self.width;
-        &bytes[start..start + self.width]
-    }
+enum Stored {
+    InPlace(PlainColumn),
+    /// Has to be decoded: its number in the file.
+    Decoded(usize),
+    /// The file is older than the column: null throughout.
+    Missing,
 }
 
 /// A key that is looked for.
@@ -74,123 +49,108 @@ impl InPlaceColumn {
 pub(crate) struct ProbeKey<'a> {
     pub(crate) group: u32,
     pub(crate) key: &'a [u8],
+    pub(crate) hash: u64,
+    /// The first eight bytes of the key, as a number of the same order.
+    pub(crate) beginning: u64,
     /// The caller's number for it.
     pub(crate) index: u32,
 }
 
+impl<'a> ProbeKey<'a> {
+    pub(crate) fn new(group: u32, key: &'a [u8], hash: u64, index: u32) -> Self {
+        let beginning = match key.first_chunk() {
+            Some(bytes) => u64::from_be_bytes(*bytes),
+            // No key is the beginning of another, so what is filled up changes no order.
+            None => {
+                key.iter().fold(0, |number, &byte| (number << 8) | u64::from(byte))
+                    << (8 * (8 - key.len().max(1)))
+            }
+        };
+        Self { group, key, hash, beginning, index }
+    }
+}
+
 impl Content {
-    /// Opens and checks a file; `row_count` is what the metadata says.
+    /// Opens and checks a file of a bucket's directory.
     ///
     /// # Errors
     /// `Corrupt` when the file is not what its metadata says.
     pub(crate) fn open(
         files: &FileSystem,
-        path: &Path,
+        directory: &Path,
+        meta: &DataFileMeta,
         schema: &TableSchema,
-        row_count: i64,
+        damaged: DamagedSidecar,
     ) -> Result<Self> {
-        let corrupt = |why: String| {
-            Error::new(
-                ErrorKind::Corrupt,
-                format!("data file {} is damaged: {why}", path.display()),
-            )
-        };
-        let bytes = mapping::map(files, path)?;
-        let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
-        let metadata = without_panic(|| ArrowReaderMetadata::load(&bytes, options))
-            .map_err(corrupt)?
-            .map_err(|error| corrupt(error.to_string()))?;
+        let path = directory.join(&meta.file_name);
+        let sidecar = Sidecar::open(files, directory, meta, damaged)?;
+        let bytes = FileBytes::open(files, &path)?;
+        let (mut file, metadata) = DecodedFile::open(path, bytes)?;
         let rows = u32::try_from(metadata.metadata().file_metadata().num_rows())
             .ok()
-            .filter(|&rows| i64::from(rows) == row_count)
-            .ok_or_else(|| corrupt(format!("it should have {row_count} rows")))?;
-        let file_column = |column: &Column| -> Result<FileColumn> {
-            let index = metadata
-                .parquet_schema()
-                .columns()
-                .iter()
-                .position(|found| found.name() == column.name)
-                .ok_or_else(|| corrupt(format!("column `{}` is missing", column.name)))?;
-            let in_place = in_place(&metadata, &bytes, index, column);
-            Ok(FileColumn { index, column: column.clone(), in_place })
-        };
-        let key = schema.key().iter().map(&file_column).collect::<Result<_>>()?;
-        let value = schema.value.iter().map(&file_column).collect::<Result<_>>()?;
-        let group_column =
-            file_column(&Column::required(KEY_GROUP_COLUMN, ColumnType::Int32))?.index;
-        let mut content = Self {
-            path: path.to_owned(),
-            bytes,
-            metadata,
-            rows,
-            group_starts: Vec::new(),
-            key,
-            value,
-        };
-        content.group_starts =
-            content.read_group_starts(group_column, schema.key_groups.count())?;
-        Ok(content)
+            .filter(|&rows| i64::from(rows) == meta.row_count)
+            .ok_or_else(|| file.corrupt(format!("it should have {} rows", meta.row_count)))?;
+        let open_column = |column: &Column| open_column(&file, &metadata, column);
+        let mut key: Vec<FileColumn> =
+            schema.key().iter().map(open_column).collect::<Result<_>>()?;
+        let value: Vec<FileColumn> = schema.value.iter().map(open_column).collect::<Result<_>>()?;
+        for column in &mut key {
+            if !matches!(&column.stored, Stored::InPlace(plain) if plain.is_key()) {
+                column.stored = Stored::Decoded(column_index(&file, &metadata, &column.column)?);
+            }
+        }
+        let groups = Column::required(KEY_GROUP_COLUMN, ColumnType::Int32);
+        let groups = column_index(&file, &metadata, &groups)?;
+        let group_starts = file.group_starts(groups, schema.key_groups.count(), rows)?;
+        let decoded = |column: &FileColumn| matches!(column.stored, Stored::Decoded(_));
+        if key.iter().chain(&value).any(decoded) {
+            file.keep(metadata);
+        }
+        Ok(Self { file, rows, group_starts, sidecar, key, value })
     }
 
     pub(crate) fn rows(&self) -> u32 {
         self.rows
     }
 
-    fn corrupt(&self, why: impl std::fmt::Display) -> Error {
-        Error::corrupt(format!("data file {} is damaged: {why}", self.path.display()))
+    /// Compares every byte of the file with the checksum in its sidecar; without one, nothing.
+    ///
+    /// # Errors
+    /// `Corrupt` when they differ.
+    pub(crate) fn verify(&self) -> Result<()> {
+        let Some(sidecar) = &self.sidecar else { return Ok(()) };
+        if self.file.bytes.length_bytes() == sidecar.data_bytes
+            && self.file.bytes.checksum()? == sidecar.data_checksum
+        {
+            return Ok(());
+        }
+        Err(self.file.corrupt("its checksum does not match; restore from an earlier checkpoint"))
     }
 
-    /// Reads the `kg` column once: rows are sorted by it.
-    fn read_group_starts(&self, column: usize, groups: u32) -> Result<Vec<u32>> {
-        let mut starts = Vec::with_capacity(groups as usize + 1);
-        let mut row = 0;
-        let mask = ProjectionMask::leaves(self.metadata.parquet_schema(), [column]);
-        let mut reader = self.reader(mask, None)?;
-        while let Some(batch) = self.next_batch(&mut reader)? {
-            let array = batch.column(0);
-            if array.data_type() != &ColumnType::Int32.to_arrow() {
-                return Err(self.corrupt("`kg` is no INT"));
-            }
-            for &group in array.as_primitive::<Int32Type>().values() {
-                let group = u32::try_from(group).unwrap_or(u32::MAX);
-                if group >= groups || (group as usize) + 1 < starts.len() {
-                    return Err(self.corrupt(format!("key group {group} is out of order")));
-                }
-                starts.resize((group as usize + 1).max(starts.len()), row);
-                row += 1;
-            }
-        }
-        if row != self.rows {
-            return Err(self.corrupt(format!("`kg` has {row} values for {} rows", self.rows)));
-        }
-        starts.resize(groups as usize + 1, row);
-        Ok(starts)
+    /// False when a key is certainly not in the file.
+    pub(crate) fn may_have(&self, key: &ProbeKey<'_>) -> bool {
+        self.sidecar.as_ref().is_none_or(|sidecar| sidecar.may_have(key.group, key.hash))
     }
 
-    fn reader(
-        &self,
-        mask: ProjectionMask,
-        selection: Option<RowSelection>,
-    ) -> Result<ParquetRecordBatchReader> {
-        let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(
-            self.bytes.clone(),
-            self.metadata.clone(),
-        )
-        .with_projection(mask)
-        .with_batch_size(BATCH_ROWS);
-        if let Some(selection) = selection {
-            builder = builder.with_row_selection(selection);
-        }
-        without_panic(|| builder.build())
-            .map_err(|why| self.corrupt(why))?
-            .map_err(|error| self.corrupt(error))
+    /// Whether all columns are read in place.
+    #[cfg(test)]
+    pub(super) fn is_in_place(&self) -> bool {
+        self.key.iter().chain(&self.value).all(|column| matches!(column.stored, Stored::InPlace(_)))
     }
 
-    fn next_batch(&self, reader: &mut ParquetRecordBatchReader) -> Result<Option<RecordBatch>> {
-        without_panic(|| reader.next())
-            .map_err(|why| self.corrupt(why))?
-            .transpose()
-            .map_err(|error| self.corrupt(error))
+    /// Bytes of the page directories in memory.
+    #[cfg(test)]
+    pub(super) fn memory_bytes(&self) -> usize {
+        let columns = self.key.iter().chain(&self.value);
+        let directories = columns.map(|column| match &column.stored {
+            Stored::InPlace(plain) => plain.memory_bytes(),
+            Stored::Decoded(_) | Stored::Missing => 0,
+        });
+        directories.sum::<usize>() + self.group_starts.capacity() * 4
+    }
+
+    fn reader(&self) -> PageReader<'_> {
+        PageReader::new(&self.file.bytes, &self.file.path)
     }
 
     /// The rows of these keys, as (number of the key, row), by ascending row. `keys` are sorted
@@ -200,15 +160,25 @@ impl Content {
         encoder: &KeyEncoder,
         keys: &[ProbeKey<'_>],
     ) -> Result<Vec<(u32, u32)>> {
-        let found = if self.key.iter().all(|column| column.in_place.is_some()) {
-            self.find_in_place(keys)
-        } else {
-            self.find_decoded(encoder, keys)?
+        let found = match self.plain_key() {
+            Some(columns) => self.find_in_place(&columns, keys)?,
+            None => self.find_decoded(encoder, keys)?,
         };
         if !found.is_sorted_by(|a, b| a.1 < b.1) {
-            return Err(self.corrupt("its keys are out of order"));
+            return Err(self.file.corrupt("its keys are out of order"));
         }
         Ok(found)
+    }
+
+    /// The key columns, when all can be searched in place.
+    fn plain_key(&self) -> Option<Vec<(&PlainColumn, ColumnType)>> {
+        self.key
+            .iter()
+            .map(|FileColumn { column, stored }| match stored {
+                Stored::InPlace(plain) => Some((plain, column.column_type)),
+                Stored::Decoded(_) | Stored::Missing => None,
+            })
+            .collect()
     }
 
     fn group_rows(&self, group: u32) -> Range<u32> {
@@ -217,6 +187,60 @@ impl Content {
             (Some(&start), Some(&end)) => start..end,
             _ => 0..0,
         }
+    }
+
+    fn find_in_place(
+        &self,
+        columns: &[(&PlainColumn, ColumnType)],
+        keys: &[ProbeKey<'_>],
+    ) -> Result<Vec<(u32, u32)>> {
+        let mut reader = self.reader();
+        let mut found = Vec::new();
+        for key in keys {
+            let rows = self.group_rows(key.group);
+            if let Some(row) = plain::find(columns, rows, key.key, &mut reader)? {
+                found.push((key.index, row));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Decodes the key groups that are asked for and searches them.
+    fn find_decoded(&self, encoder: &KeyEncoder, keys: &[ProbeKey<'_>]) -> Result<Vec<(u32, u32)>> {
+        let mut groups: Vec<Range<u32>> = Vec::new();
+        for key in keys {
+            let range = self.group_rows(key.group);
+            if !range.is_empty() && groups.last() != Some(&range) {
+                groups.push(range);
+            }
+        }
+        let encoded = self.keys_of(encoder, &groups)?;
+        let mut found = Vec::new();
+        let mut groups = groups.into_iter().peekable();
+        // How many of the encoded keys are those of groups before.
+        let mut before = 0;
+        for key in keys {
+            let range = self.group_rows(key.group);
+            if range.is_empty() {
+                continue;
+            }
+            while let Some(earlier) = groups.next_if(|group| *group != range) {
+                before += earlier.len();
+            }
+            let (start, mut rows) = (range.start, range);
+            while !rows.is_empty() {
+                let middle = rows.start + (rows.end - rows.start) / 2;
+                match encoded.key(before + (middle - start) as usize).cmp(key.key) {
+                    Ordering::Less => rows.start = middle + 1,
+                    Ordering::Greater => rows.end = middle,
+                    Ordering::Equal => {
+                        found.push((key.index, middle));
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// The rows of a key group whose encoded keys are at least `from` and less than `to`; both may
@@ -229,174 +253,118 @@ impl Content {
         to: Option<&[u8]>,
     ) -> Result<Range<u32>> {
         let rows = self.group_rows(group);
-        let (keys, _) = self.decode_keys(encoder, std::slice::from_ref(&rows))?;
-        let first_not_before = |bound: &[u8]| {
-            let (mut low, mut high) = (0, keys.len());
-            while low < high {
-                let middle = low + (high - low) / 2;
-                if keys.key(middle) < bound { low = middle + 1 } else { high = middle }
-            }
-            // No more keys than rows, which are counted in 32 bits.
-            rows.start + u32::try_from(low).unwrap_or(u32::MAX)
+        if rows.is_empty() {
+            return Ok(rows);
+        }
+        // What has to be decoded is decoded once; what can be read in place, row by row.
+        let whole = match self.plain_key() {
+            Some(_) => None,
+            None => Some(self.keys_of(encoder, std::slice::from_ref(&rows))?),
         };
-        let start = first_not_before(from);
-        let end = to.map_or(rows.end, first_not_before);
-        Ok(start..end.max(start))
+        let is_before = |row: u32, bound: &[u8]| -> Result<bool> {
+            Ok(match &whole {
+                Some(keys) => keys.key((row - rows.start) as usize) < bound,
+                None => self.keys(encoder, &[row])?.key(0) < bound,
+            })
+        };
+        let first_not_before = |mut rows: Range<u32>, bound: &[u8]| -> Result<u32> {
+            while !rows.is_empty() {
+                let middle = rows.start + (rows.end - rows.start) / 2;
+                if is_before(middle, bound)? { rows.start = middle + 1 } else { rows.end = middle }
+            }
+            Ok(rows.start)
+        };
+        let start = match from.is_empty() {
+            true => rows.start,
+            false => first_not_before(rows.clone(), from)?,
+        };
+        let end = match to {
+            Some(to) => first_not_before(start..rows.end, to)?,
+            None => rows.end,
+        };
+        Ok(start..end)
     }
 
     /// The encoded keys of these rows (ascending), one each, in this order.
     pub(crate) fn keys(&self, encoder: &KeyEncoder, rows: &[u32]) -> Result<EncodedKeys> {
-        Ok(self.decode_keys(encoder, &consecutive(rows))?.0)
-    }
-
-    /// Binary search in the mapped key pages.
-    fn find_in_place(&self, keys: &[ProbeKey<'_>]) -> Vec<(u32, u32)> {
-        let columns: Vec<_> = self
-            .key
-            .iter()
-            .filter_map(|column| Some((column.in_place.as_ref()?, column.column.column_type)))
-            .collect();
-        let mut scratch = Vec::with_capacity(32);
-        let mut found = Vec::new();
-        for key in keys {
-            let mut range = self.group_rows(key.group);
-            while !range.is_empty() {
-                let middle = range.start + (range.end - range.start) / 2;
-                match compare_row(&columns, &self.bytes, middle, key.key, &mut scratch) {
-                    Ordering::Less => range.start = middle + 1,
-                    Ordering::Greater => range.end = middle,
-                    Ordering::Equal => {
-                        found.push((key.index, middle));
-                        break;
-                    }
-                }
-            }
-        }
-        found
-    }
-
-    /// Decodes the key groups that are asked for and searches them.
-    fn find_decoded(&self, encoder: &KeyEncoder, keys: &[ProbeKey<'_>]) -> Result<Vec<(u32, u32)>> {
-        let mut groups: Vec<Range<u32>> = Vec::new();
-        for key in keys {
-            let range = self.group_rows(key.group);
-            if !range.is_empty() && groups.last() != Some(&range) {
-                groups.push(range);
-            }
-        }
-        let (encoded, rows) = self.decode_keys(encoder, &groups)?;
-        let mut found = Vec::new();
-        for key in keys {
-            let group = self.group_rows(key.group);
-            let start = rows.partition_point(|&row| row < group.start);
-            let end = rows.partition_point(|&row| row < group.end);
-            let (mut low, mut high) = (start, end);
-            while low < high {
-                let middle = low + (high - low) / 2;
-                match encoded.key(middle).cmp(key.key) {
-                    Ordering::Less => low = middle + 1,
-                    Ordering::Greater => high = middle,
-                    Ordering::Equal => {
-                        found.push((key.index, rows[middle]));
-                        break;
-                    }
-                }
-            }
-        }
-        Ok(found)
-    }
-
-    /// The keys of ranges of rows, with their row numbers.
-    fn decode_keys(
-        &self,
-        encoder: &KeyEncoder,
-        ranges: &[Range<u32>],
-    ) -> Result<(EncodedKeys, Vec<u32>)> {
-        let rows: Vec<u32> = ranges.iter().cloned().flatten().collect();
-        let mut encoded = EncodedKeys::with_capacity(rows.len(), rows.len() * 16);
-        if rows.is_empty() {
-            return Ok((encoded, rows));
-        }
         let columns: Vec<&FileColumn> = self.key.iter().collect();
-        self.decode(&columns, ranges.iter().cloned(), |arrays| {
-            encoded.append(&encoder.encode(&arrays)?)
-        })?;
-        if encoded.len() != rows.len() {
-            return Err(self.corrupt("key columns have other lengths than they should"));
-        }
-        Ok((encoded, rows))
-    }
-
-    /// Decodes columns for ranges of rows, batch by batch.
-    fn decode(
-        &self,
-        columns: &[&FileColumn],
-        ranges: impl Iterator<Item = Range<u32>>,
-        mut each: impl FnMut(Vec<ArrayRef>) -> Result<()>,
-    ) -> Result<()> {
-        let ranges = ranges.map(|range| range.start as usize..range.end as usize);
-        let selection = RowSelection::from_consecutive_ranges(ranges, self.rows as usize);
-        let mask = ProjectionMask::leaves(
-            self.metadata.parquet_schema(),
-            columns.iter().map(|column| column.index),
-        );
-        let mut reader = self.reader(mask, Some(selection))?;
-        while let Some(batch) = self.next_batch(&mut reader)? {
-            each(self.arrange(columns, &batch)?)?;
-        }
-        Ok(())
-    }
-
-    /// The columns of a decoded batch in the order and types asked for.
-    fn arrange(&self, columns: &[&FileColumn], batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
-        columns
+        let every: Vec<Option<u32>> = (0_u32..).zip(rows).map(|(row, _)| Some(row)).collect();
+        let arrays: Vec<ArrayRef> = self
+            .read(&columns, rows)?
             .iter()
-            .map(|FileColumn { column, .. }| {
-                let array = batch
-                    .column_by_name(&column.name)
-                    .ok_or_else(|| self.corrupt(format!("column `{}` is missing", column.name)))?;
-                arrow_cast::cast(array, &column.column_type.to_arrow())
-                    .map_err(|error| self.corrupt(format!("column `{}`: {error}", column.name)))
-            })
-            .collect()
+            .map(|column| column.gather(&every))
+            .collect::<Result<_>>()?;
+        encoder.encode(&arrays)
     }
 
-    /// The value columns of these rows (ascending), one row each, in this order.
-    pub(crate) fn values(&self, rows: &[u32]) -> Result<Vec<ValueColumn>> {
+    /// The encoded keys of ranges of rows.
+    fn keys_of(&self, encoder: &KeyEncoder, ranges: &[Range<u32>]) -> Result<EncodedKeys> {
+        let rows: Vec<u32> = ranges.iter().cloned().flatten().collect();
+        self.keys(encoder, &rows)
+    }
+
+    /// Value columns of these rows (ascending), one row each, in this order: those that are asked
+    /// for, in that order, or all.
+    pub(crate) fn values(
+        &self,
+        rows: &[u32],
+        columns: Option<&[usize]>,
+    ) -> Result<Vec<ValueColumn>> {
+        let columns: Vec<&FileColumn> = match columns {
+            None => self.value.iter().collect(),
+            Some(columns) => columns.iter().filter_map(|&column| self.value.get(column)).collect(),
+        };
+        self.read(&columns, rows)
+    }
+
+    fn read(&self, columns: &[&FileColumn], rows: &[u32]) -> Result<Vec<ValueColumn>> {
         let mut values: Vec<ValueColumn> =
-            self.value.iter().map(|column| ValueColumn::new(&column.column)).collect();
+            columns.iter().map(|column| ValueColumn::new(&column.column)).collect();
+        let mut reader = self.reader();
         let mut decoded = Vec::new();
-        for (at, column) in self.value.iter().enumerate() {
-            match &column.in_place {
-                Some(in_place) => {
-                    for &row in rows {
-                        values[at].push_fixed(in_place.value(&self.bytes, row));
+        for (target, FileColumn { column, stored }) in values.iter_mut().zip(columns) {
+            match stored {
+                Stored::InPlace(plain) => {
+                    plain.read(rows, &mut reader, target)?;
+                    if !column.nullable && target.has_nulls() {
+                        let name = &column.name;
+                        return Err(self
+                            .file
+                            .corrupt(format!("column `{name}` has rows without a value")));
                     }
                 }
-                None => decoded.push((at, column)),
+                Stored::Decoded(index) => decoded.push((*index, column, target)),
+                Stored::Missing => rows.iter().for_each(|_| target.push_empty()),
             }
         }
-        if decoded.is_empty() || rows.is_empty() {
-            return Ok(values);
-        }
-        let columns: Vec<&FileColumn> = decoded.iter().map(|&(_, column)| column).collect();
-        self.decode(&columns, consecutive(rows).into_iter(), |arrays| {
-            for ((at, column), array) in decoded.iter().zip(&arrays) {
-                let source = SourceColumn::new(&column.column, array)
-                    .map_err(|error| self.corrupt(error))?;
-                let target = &mut values[*at];
-                for from in 0..array.len() {
-                    target.push_empty();
-                    let last = target.rows() - 1;
-                    target.set(last, &source, from);
-                }
-            }
-            Ok(())
-        })?;
-        if values.iter().any(|column| column.rows() != rows.len()) {
-            return Err(self.corrupt("value columns have other lengths than they should"));
+        if !decoded.is_empty() && !rows.is_empty() {
+            self.decode(&mut decoded, rows)?;
         }
         Ok(values)
+    }
+
+    fn decode(
+        &self,
+        targets: &mut [(usize, &Column, &mut ValueColumn)],
+        rows: &[u32],
+    ) -> Result<()> {
+        let indices: Vec<usize> = targets.iter().map(|(index, ..)| *index).collect();
+        for batch in self.file.batches(Some(&indices), Some(consecutive(rows)))? {
+            let batch = batch?;
+            for (_, column, target) in targets.iter_mut() {
+                let array = self.file.column(column, &batch)?;
+                let source =
+                    SourceColumn::new(column, &array).map_err(|error| self.file.corrupt(error))?;
+                for from in 0..array.len() {
+                    target.push_empty();
+                    target.set(target.rows() - 1, &source, from);
+                }
+            }
+        }
+        if targets.iter().any(|(.., target)| target.rows() != rows.len()) {
+            return Err(self.file.corrupt("columns have other lengths than they should"));
+        }
+        Ok(())
     }
 
     /// Reads rows that are not in `deleted`, in file order: sequence numbers, key groups, key
@@ -406,13 +374,8 @@ impl Content {
         deleted: &roaring::RoaringBitmap,
     ) -> Result<impl Iterator<Item = Result<ScannedRows>> + '_> {
         let live = live_ranges(self.rows, deleted);
-        let selection = RowSelection::from_consecutive_ranges(
-            live.iter().map(|range| range.start as usize..range.end as usize),
-            self.rows as usize,
-        );
-        let mut reader = self.reader(ProjectionMask::all(), Some(selection))?;
+        let batches = self.file.batches(None, Some(live.clone()))?;
         let mut positions = live.into_iter().flatten();
-        let batches = std::iter::from_fn(move || self.next_batch(&mut reader).transpose());
         Ok(batches.map(move |batch| {
             let batch = batch?;
             let rows: Vec<u32> = positions.by_ref().take(batch.num_rows()).collect();
@@ -421,28 +384,51 @@ impl Content {
     }
 
     fn scanned(&self, batch: &RecordBatch, rows: Vec<u32>) -> Result<ScannedRows> {
-        let system = |name: &str, column_type: ColumnType| -> Result<ArrayRef> {
-            let array = batch
-                .column_by_name(name)
-                .ok_or_else(|| self.corrupt(format!("column `{name}` is missing")))?;
-            arrow_cast::cast(array, &column_type.to_arrow()).map_err(|error| self.corrupt(error))
+        let system = |name: &str, column_type: ColumnType| {
+            self.file.column(&Column::required(name, column_type), batch)
         };
-        let key: Vec<&FileColumn> = self.key.iter().collect();
-        let value: Vec<&FileColumn> = self.value.iter().collect();
+        let arrange = |columns: &[FileColumn]| -> Result<Vec<ArrayRef>> {
+            columns.iter().map(|column| self.file.column(&column.column, batch)).collect()
+        };
         Ok(ScannedRows {
             rows,
             sequence_numbers: system("_SEQUENCE_NUMBER", ColumnType::Int64)?,
             key_groups: system(KEY_GROUP_COLUMN, ColumnType::Int32)?,
-            key: self.arrange(&key, batch)?,
-            value: self.arrange(&value, batch)?,
+            key: arrange(&self.key)?,
+            value: arrange(&self.value)?,
         })
     }
 }
 
-/// Crate `parquet` panics on some damaged files; a host may not.
-fn without_panic<T>(work: impl FnOnce() -> T) -> std::result::Result<T, String> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
-        .map_err(|_| "its pages do not fit together".to_owned())
+fn open_column(
+    file: &DecodedFile,
+    metadata: &ArrowReaderMetadata,
+    column: &Column,
+) -> Result<FileColumn> {
+    let stored = match column_index(file, metadata, column) {
+        Err(_) if column.nullable => Stored::Missing,
+        Err(error) => return Err(error),
+        Ok(index) => {
+            let plain = without_panic(|| {
+                PlainColumn::new(metadata, &file.bytes, &file.path, index, column)
+            });
+            plain.map_err(|why| file.corrupt(why))?.map_or(Stored::Decoded(index), Stored::InPlace)
+        }
+    };
+    Ok(FileColumn { column: column.clone(), stored })
+}
+
+fn column_index(
+    file: &DecodedFile,
+    metadata: &ArrowReaderMetadata,
+    column: &Column,
+) -> Result<usize> {
+    metadata
+        .parquet_schema()
+        .columns()
+        .iter()
+        .position(|found| found.name() == column.name)
+        .ok_or_else(|| file.corrupt(format!("column `{}` is missing", column.name)))
 }
 
 /// A batch of a scan.
@@ -483,91 +469,4 @@ fn consecutive(rows: &[u32]) -> Vec<Range<u32>> {
         }
     }
     ranges
-}
-
-/// Compares the key of a row with an encoded key, column by column.
-fn compare_row(
-    columns: &[(&InPlaceColumn, ColumnType)],
-    bytes: &[u8],
-    row: u32,
-    key: &[u8],
-    scratch: &mut Vec<u8>,
-) -> Ordering {
-    let mut rest = key;
-    for (column, _) in columns {
-        scratch.clear();
-        let value = column.value(bytes, row);
-        // In-place key columns are integers of four or eight bytes.
-        if let Ok(value) = <[u8; 4]>::try_from(value) {
-            write_four(i32::from_le_bytes(value), scratch);
-        } else if let Ok(value) = <[u8; 8]>::try_from(value) {
-            write_eight(i64::from_le_bytes(value), scratch);
-        }
-        let (wanted, following) = rest.split_at(scratch.len().min(rest.len()));
-        match scratch.as_slice().cmp(wanted) {
-            Ordering::Equal => rest = following,
-            unequal => return unequal,
-        }
-    }
-    Ordering::Equal
-}
-
-/// Where the values of a column lie, if they can be read in place: fixed width, no nulls,
-/// uncompressed, PLAIN, with an offset index.
-fn in_place(
-    metadata: &ArrowReaderMetadata,
-    bytes: &[u8],
-    index: usize,
-    column: &Column,
-) -> Option<InPlaceColumn> {
-    let width = match column.column_type {
-        // Parquet stores decimals big-endian or narrowed.
-        ColumnType::Decimal128 { .. } => return None,
-        other => other.width_bytes()?,
-    };
-    let descriptor = metadata.parquet_schema().columns().get(index)?;
-    let physical_width = match descriptor.physical_type() {
-        PhysicalType::INT32 | PhysicalType::FLOAT => 4,
-        PhysicalType::INT64 | PhysicalType::DOUBLE => 8,
-        _ => return None,
-    };
-    // The logical type decides the unit of times.
-    let data_type = metadata.schema().fields().get(index)?.data_type();
-    let flat = descriptor.max_def_level() == 0 && descriptor.max_rep_level() == 0;
-    if !flat || data_type != &column.column_type.to_arrow() || physical_width != width {
-        return None;
-    }
-    let offset_index = metadata.metadata().offset_index()?;
-    let mut pages = InPlaceColumn { width, first_rows: Vec::new(), offsets: Vec::new() };
-    let mut first_row_of_group = 0_i64;
-    for (group, locations) in metadata.metadata().row_groups().iter().zip(offset_index) {
-        let chunk = group.columns().get(index)?;
-        let plain = chunk.compression() == Compression::UNCOMPRESSED
-            && chunk.dictionary_page_offset().is_none()
-            && chunk
-                .encodings()
-                .all(|encoding| matches!(encoding, Encoding::PLAIN | Encoding::RLE));
-        if !plain {
-            return None;
-        }
-        let locations = locations.get(index)?.page_locations();
-        for (at, page) in locations.iter().enumerate() {
-            let next = locations.get(at + 1).map_or(group.num_rows(), |next| next.first_row_index);
-            let rows = usize::try_from(next.checked_sub(page.first_row_index)?).ok()?;
-            // Without levels, the values are the end of the page.
-            let start = usize::try_from(page.offset).ok()?;
-            let end = start.checked_add(usize::try_from(page.compressed_page_size).ok()?)?;
-            let values = end.checked_sub(rows.checked_mul(width)?)?;
-            if values <= start || end > bytes.len() {
-                return None;
-            }
-            let first_row = first_row_of_group.checked_add(page.first_row_index)?;
-            pages.first_rows.push(u32::try_from(first_row).ok()?);
-            pages.offsets.push(values);
-        }
-        first_row_of_group = first_row_of_group.checked_add(group.num_rows())?;
-    }
-    let ascending = pages.first_rows.first() == Some(&0) && pages.first_rows.is_sorted();
-    (ascending && first_row_of_group == metadata.metadata().file_metadata().num_rows())
-        .then_some(pages)
 }

@@ -5,11 +5,18 @@
 //! through crate `parquet`, slower, with the same answers.
 
 mod content;
+mod decoded;
 mod mapping;
+mod page;
+mod plain;
+mod sidecar;
+mod source;
 mod statistics;
 mod writer;
 
 pub(crate) use content::{Content, ProbeKey, ScannedRows};
+pub(crate) use sidecar::DamagedSidecar;
+pub use source::ReadMode;
 pub(crate) use writer::{DataFileWriter, Source, no_statistics};
 
 use paimon::spec::DataFileMeta;
@@ -46,3 +53,6 @@ impl DataFile {
         self.content.rows()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,8 @@
 //! Writes data files in the layout that the probe searches in place.
 
+use super::sidecar::{SUFFIX, SidecarBuilder};
 use super::statistics::{ColumnRange, binary_row, datum};
-use super::{Content, DataFile};
+use super::{Content, DamagedSidecar, DataFile};
 use crate::file_system::{FileSystem, OutputFile};
 use crate::schema::{KEY_GROUP_COLUMN, LEADING_COLUMNS, TableSchema, to_paimon};
 use crate::{Column, ColumnType, Error, ErrorKind, Result};
@@ -14,7 +15,7 @@ use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, Encoding};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::schema::types::ColumnPath;
-use std::io::BufWriter;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -40,7 +41,8 @@ pub(crate) struct DataFileWriter<'a> {
     schema: &'a TableSchema,
     path: PathBuf,
     unfinished: Unfinished<'a>,
-    writer: ArrowWriter<BufWriter<OutputFile>>,
+    writer: ArrowWriter<BufWriter<Checksummed>>,
+    sidecar: SidecarBuilder,
     rows: usize,
     /// Of `kg` and the key columns.
     ranges: Vec<ColumnRange>,
@@ -60,16 +62,18 @@ impl<'a> DataFileWriter<'a> {
         let options = ArrowWriterOptions::new()
             .with_properties(properties(schema))
             .with_skip_arrow_metadata(true);
-        let file = BufWriter::with_capacity(1 << 18, files.create(&path)?);
+        let file = Checksummed { file: files.create(&path)?, hasher: crc32fast::Hasher::new() };
+        let file = BufWriter::with_capacity(1 << 18, file);
         let writer = ArrowWriter::try_new_with_options(file, schema.file.clone(), options)
             .map_err(|error| write_error(&path, error))?;
         let ranges = key_row(schema).map(|column| ColumnRange::new(&column)).collect();
         Ok(Self {
             files,
             schema,
-            unfinished: Unfinished { files, path: Some(path.clone()) },
+            unfinished: Unfinished { files, paths: vec![path.clone()] },
             path,
             writer,
+            sidecar: SidecarBuilder::default(),
             rows: 0,
             ranges,
             first_key: Vec::new(),
@@ -98,7 +102,7 @@ impl<'a> DataFileWriter<'a> {
                 self.path.display()
             ))
         })?;
-        self.note(&batch);
+        self.note(&batch)?;
         self.writer.write(&batch).map_err(|error| write_error(&self.path, error))
     }
 
@@ -107,9 +111,15 @@ impl<'a> DataFileWriter<'a> {
         self.rows
     }
 
-    fn note(&mut self, batch: &RecordBatch) {
+    fn note(&mut self, batch: &RecordBatch) -> Result<()> {
         if batch.num_rows() == 0 {
-            return;
+            return Ok(());
+        }
+        let key_columns = batch.columns().get(LEADING_COLUMNS..).unwrap_or_default();
+        let key_columns = key_columns.get(..self.schema.key().len()).unwrap_or_default();
+        let encoded = self.schema.encoder.encode(key_columns)?;
+        for &hash in encoded.hashes() {
+            self.sidecar.add(self.schema.key_groups.group_of(hash), hash);
         }
         let keys = batch.columns().get(LEADING_COLUMNS - 1..).unwrap_or_default();
         for (range, array) in self.ranges.iter_mut().zip(keys) {
@@ -131,17 +141,24 @@ impl<'a> DataFileWriter<'a> {
             *greatest = (*greatest).max(number);
         }
         self.rows += batch.num_rows();
+        Ok(())
     }
 
     /// Completes the file, durable if the store is set so, and opens it for reading.
     pub(crate) fn finish(self, bucket: u32, level: i32, source: Source) -> Result<Arc<DataFile>> {
-        let Self { files, schema, path, mut unfinished, writer, rows, ranges, .. } = self;
+        let Self { files, schema, path, mut unfinished, writer, sidecar, rows, ranges, .. } = self;
         let buffer = writer.into_inner().map_err(|error| write_error(&path, error))?;
-        let file =
+        let Checksummed { file, hasher } =
             buffer.into_inner().map_err(|error| Error::io("write", &path, error.into_error()))?;
         files.sync_file(&file)?;
         let file_size = file.size()?;
         drop(file);
+        let directory = path.parent().unwrap_or(Path::new("/")).to_owned();
+        let file_name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let sidecar_name = format!("{file_name}{SUFFIX}");
+        unfinished.paths.push(directory.join(&sidecar_name));
+        let sidecar = sidecar.finish(file_size, hasher.finalize());
+        files.write(&directory.join(&sidecar_name), &sidecar)?;
 
         let key: Vec<Column> = key_row(schema).collect();
         let key_types: Vec<DataType> = key.iter().map(to_paimon).collect::<Result<_>>()?;
@@ -161,7 +178,7 @@ impl<'a> DataFileWriter<'a> {
         };
         let (first_sequence, last_sequence) = self.sequence_numbers.unwrap_or((0, 0));
         let meta = DataFileMeta {
-            file_name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            file_name,
             file_size: i64::try_from(file_size).unwrap_or(i64::MAX),
             row_count: i64::try_from(rows).unwrap_or(i64::MAX),
             min_key: binary_row(&self.first_key, &key_types),
@@ -180,7 +197,7 @@ impl<'a> DataFileWriter<'a> {
             max_sequence_number: last_sequence,
             schema_id: schema.schema_id,
             level,
-            extra_files: Vec::new(),
+            extra_files: vec![sidecar_name],
             creation_time: chrono::DateTime::from_timestamp_millis(
                 i64::try_from(crate::seam::wall_clock_ms()).unwrap_or(i64::MAX),
             ),
@@ -197,21 +214,39 @@ impl<'a> DataFileWriter<'a> {
             write_cols: None,
             column_max_sequence_numbers: None,
         };
-        let content = Content::open(files, &path, schema, meta.row_count)?;
-        unfinished.path = None;
+        let content = Content::open(files, &directory, &meta, schema, DamagedSidecar::Refuse)?;
+        unfinished.paths.clear();
         Ok(DataFile::new(bucket, meta, content))
     }
 }
 
-/// A file that goes again unless it is finished.
+/// Keeps the checksum of what is written to a file.
+struct Checksummed {
+    file: OutputFile,
+    hasher: crc32fast::Hasher,
+}
+
+impl Write for Checksummed {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.hasher.update(bytes.get(..written).unwrap_or_default());
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Files that go again unless they are finished.
 struct Unfinished<'a> {
     files: &'a FileSystem,
-    path: Option<PathBuf>,
+    paths: Vec<PathBuf>,
 }
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        if let Some(path) = &self.path {
+        for path in &self.paths {
             // What is left is removed when the table is next opened.
             let _ = self.files.remove(path);
         }

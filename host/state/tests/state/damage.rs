@@ -284,3 +284,58 @@ fn newer_format_of_a_snapshot_is_refused() {
     assert_eq!(error.kind(), ErrorKind::Incompatible, "{error}");
     assert!(error.to_string().contains("has format 4"), "{error}");
 }
+
+/// Opens a copy of a table, in which `damage` was done to one file, at its latest snapshot.
+fn restore_damaged(victim: &Path, damage: impl FnOnce(&Path)) -> Result<Model> {
+    let warehouse = victim.ancestors().nth(4).unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    copy_directory(warehouse, copy.path());
+    damage(&copy.path().join(victim.strip_prefix(warehouse).unwrap()));
+    open_and_read(copy.path(), 3)
+}
+
+#[test]
+fn flipped_bit_anywhere_in_a_data_file_or_its_filter_is_refused_at_restore() {
+    let directory = tempfile::tempdir().unwrap();
+    build(directory.path());
+    let full = std::env::var_os("HOWDAH_TEST_FULL").is_some();
+    for victim in files_in(directory.path(), "bucket-0") {
+        let sound = std::fs::read(&victim).unwrap();
+        for at in (0..sound.len()).step_by(if full { 1 } else { 89 }) {
+            let error = restore_damaged(&victim, |path| {
+                let mut bytes = sound.clone();
+                bytes[at] ^= 1 << (at % 8);
+                std::fs::write(path, bytes).unwrap();
+            })
+            .unwrap_err();
+            let name = victim.file_name().unwrap().to_str().unwrap();
+            assert!(error.to_string().contains(name), "byte {at} of {name}: {error}");
+        }
+    }
+}
+
+#[test]
+fn table_without_its_filters_answers_all_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let (snapshot, wanted) = build(directory.path());
+    for path in files_in(directory.path(), "bucket-0") {
+        if path.extension().is_some_and(|extension| extension == "filter") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    assert_eq!(open_and_read(directory.path(), snapshot).unwrap(), wanted);
+}
+
+#[test]
+fn reader_passes_over_a_damaged_filter() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_, wanted) = build(directory.path());
+    for path in files_in(directory.path(), "bucket-0") {
+        if path.extension().is_some_and(|extension| extension == "filter") {
+            std::fs::write(path, b"howdahkf").unwrap();
+        }
+    }
+    let reader = StateReader::open(directory.path(), "default", crate::fixture::TABLE).unwrap();
+    assert_eq!(reader.get(&At::Latest, &["2".to_owned()]).unwrap().len(), 1);
+    assert_eq!(scan(directory.path(), At::Latest).unwrap(), wanted);
+}

@@ -9,6 +9,8 @@ use arrow_array::*;
 use roaring::RoaringBitmap;
 use std::path::Path;
 
+mod foreign;
+
 const GROUPS: u32 = 5;
 
 fn all_types() -> Vec<ColumnType> {

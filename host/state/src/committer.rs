@@ -113,14 +113,8 @@ impl Committer {
         snapshot: i64,
     ) -> Result<Self> {
         // Nothing is removed before what is to be restored has been read.
-        if !files.exists(&table.snapshot(snapshot))? {
-            return Err(Error::not_found(format!(
-                "table {} has no snapshot {snapshot}; it was removed or never written",
-                table.name
-            )));
-        }
+        let latest = snapshot_to_restore(&files, &table, snapshot)?;
         let mut reader = SnapshotReader::new(&files, &table);
-        let latest = read_snapshot(&files, &table, snapshot)?;
         let content = reader.read(&latest)?;
         let pin =
             open_pin(&files, &table, &schema, snapshot, &content, None, DamagedSidecar::Refuse)?;
@@ -136,7 +130,7 @@ impl Committer {
             Ok(earlier) => {
                 named = earlier;
                 named.push((snapshot, files_of(&table, &latest, &content)));
-                remove_orphans(&files, &table, &schema, &mut reader, &named)?;
+                remove_orphans(&files, &table, &mut reader, &named)?;
             }
             // What it names is not known, so nothing can be called unneeded.
             Err(error) if error.kind() == ErrorKind::Corrupt => {
@@ -220,6 +214,68 @@ impl Committer {
                 Err(error)
             }
         }
+    }
+
+    /// Replaces all data files by others in the buckets of another parallelism, in one snapshot.
+    ///
+    /// # Errors
+    /// As for [`Committer::commit`].
+    pub(crate) fn rescale(
+        &mut self,
+        schema: TableSchema,
+        added: Vec<Arc<DataFile>>,
+        dead: HashMap<FileId, RoaringBitmap>,
+    ) -> Result<i64> {
+        let id = self.pin.snapshot + 1;
+        let change = Change {
+            kind: CommitKind::OVERWRITE,
+            identifier: 0,
+            added,
+            removed: HashSet::new(),
+            dead,
+        };
+        let mut written = Vec::new();
+        match self.write_rescaled(id, &schema, &change, &mut written) {
+            Ok(next) => {
+                self.advance(next);
+                self.schema = schema;
+                Ok(id)
+            }
+            Err(error) => {
+                let snapshot = (error.kind() != ErrorKind::Locked).then_some(id);
+                self.take_back(snapshot, &change, &written);
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes the snapshot as one that follows an empty table with the new buckets.
+    fn write_rescaled(
+        &mut self,
+        id: i64,
+        schema: &TableSchema,
+        change: &Change,
+        written: &mut Vec<PathBuf>,
+    ) -> Result<Next> {
+        let removed: Vec<_> =
+            self.pin.files().map(|pinned| entry(FileKind::Delete, &pinned.file)).collect();
+        let removal = self.write_manifest(&removed)?;
+        written.extend(removal.iter().map(|meta| self.table.manifests().join(meta.file_name())));
+        let buckets = vec![Vec::new(); schema.key_groups.parallelism() as usize];
+        let empty = Arc::new(Pin { snapshot: self.pin.snapshot, buckets });
+        let pin = std::mem::replace(&mut self.pin, empty);
+        let old_schema = std::mem::replace(&mut self.schema, schema.clone());
+        let manifests = self.manifests.clone();
+        self.manifests.extend(removal);
+        let index_files = std::mem::take(&mut self.index_files);
+        let index_manifest = self.index_manifest.take();
+        let next = self.write(id, change, written);
+        self.pin = pin;
+        self.schema = old_schema;
+        self.manifests = manifests;
+        self.index_files = index_files;
+        self.index_manifest = index_manifest;
+        next
     }
 
     /// Writes a snapshot and what it names; `written` gets the latter, as far as it comes.
@@ -557,6 +613,24 @@ pub(crate) fn files_of(
     all
 }
 
+/// The snapshot that a table is to be opened at.
+///
+/// # Errors
+/// `NotFound` when it is not there; `Corrupt` when it is damaged.
+pub(crate) fn snapshot_to_restore(
+    files: &FileSystem,
+    table: &TableDirectory,
+    snapshot: i64,
+) -> Result<Snapshot> {
+    if !files.exists(&table.snapshot(snapshot))? {
+        return Err(Error::not_found(format!(
+            "table {} has no snapshot {snapshot}; it was removed or never written",
+            table.name
+        )));
+    }
+    read_snapshot(files, table, snapshot)
+}
+
 /// Removes the snapshots after `snapshot`, newest first, and their tags; returns how many.
 fn roll_back(files: &FileSystem, table: &TableDirectory, snapshot: i64) -> Result<usize> {
     write_latest_hint(files, table, snapshot);
@@ -596,7 +670,6 @@ fn earlier_files(
 fn remove_orphans(
     files: &FileSystem,
     table: &TableDirectory,
-    schema: &TableSchema,
     reader: &mut SnapshotReader<'_>,
     named: &[(i64, Vec<PathBuf>)],
 ) -> Result<()> {
@@ -620,7 +693,10 @@ fn remove_orphans(
         )));
     }
     let mut directories = vec![table.manifests(), table.index()];
-    directories.extend((0..schema.key_groups.parallelism()).map(|bucket| table.bucket(bucket)));
+    // Those of other parallelisms too.
+    let names = files.list(&table.root)?;
+    let buckets = names.iter().filter(|name| name.starts_with("bucket-"));
+    directories.extend(buckets.map(|name| table.root.join(name)));
     for directory in directories {
         for name in files.list(&directory)? {
             let path = directory.join(name);

@@ -62,6 +62,11 @@ impl KeyGroups {
             .map(|(group, _)| group)
     }
 
+    /// The subtask that owns a key group.
+    pub(crate) fn subtask_of_group(&self, group: u32) -> u32 {
+        self.subtask_of.get(group as usize).copied().unwrap_or(0)
+    }
+
     /// The subtask that owns a key with this hash.
     pub fn subtask_of(&self, hash: u64) -> u32 {
         self.subtask_of.get(self.group_of(hash) as usize).copied().unwrap_or(0)

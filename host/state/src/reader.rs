@@ -2,6 +2,7 @@
 
 use crate::committer::files_of;
 use crate::data_file::{DamagedSidecar, ScannedRows};
+use crate::evolution::{read_newest_schema, read_schema};
 use crate::file_system::FileSystem;
 use crate::metadata::{
     SnapshotReader, TableDirectory, open_pin, read_snapshot, read_snapshot_file, snapshot_ids,
@@ -11,7 +12,7 @@ use crate::pin::{FileHits, Pin, Want};
 use crate::range::RangeCursors;
 use crate::rows::after;
 use crate::schema::TableSchema;
-use crate::store::{check_name, read_schema, table_directory};
+use crate::store::{check_name, table_directory};
 use crate::value_column::ValueColumn;
 use crate::{Column, EncodedKeys, Error, ErrorKind, KeyBatch, Result, StateKind};
 use arrow_array::{ArrayRef, Int32Array, RecordBatch, UInt32Array};
@@ -79,7 +80,7 @@ pub fn list_tables(warehouse: &Path, tenant: &str) -> Result<Vec<TableInfo>> {
 fn describe(files: &FileSystem, table: TableDirectory) -> Result<TableInfo> {
     let reader = StateReader::of(files.clone(), table)?;
     let pin = match snapshot_ids(files, &reader.table)?.last() {
-        Some(_) => Some(reader.pin(&At::Latest, None)?),
+        Some(_) => Some(reader.pin(&At::Latest, |_| None)?.1),
         None => None,
     };
     let mut info = TableInfo {
@@ -125,7 +126,7 @@ impl StateReader {
     }
 
     fn of(files: FileSystem, table: TableDirectory) -> Result<Self> {
-        let schema = read_schema(&files, &table)?;
+        let schema = read_newest_schema(&files, &table)?;
         Ok(Self { files, table, schema })
     }
 
@@ -145,9 +146,26 @@ impl StateReader {
         &self.schema.value
     }
 
-    /// Arrow schema of the rows: `kg` (key group), key columns, value columns.
+    /// Arrow schema of the rows: `kg` (key group), key columns, value columns. That of the
+    /// newest version; an older one may have fewer columns and narrower types.
     pub fn schema(&self) -> SchemaRef {
         self.schema.rows.clone()
+    }
+
+    /// Arrow schema of the rows of a version.
+    ///
+    /// # Errors
+    /// As [`StateReader::scan`].
+    pub fn schema_at(&self, at: &At) -> Result<SchemaRef> {
+        Ok(self.schema_of(&self.snapshot(at)?)?.rows)
+    }
+
+    /// The schema that a snapshot was written under.
+    fn schema_of(&self, snapshot: &Snapshot) -> Result<TableSchema> {
+        if snapshot.schema_id() == self.schema.schema_id {
+            return Ok(self.schema.clone());
+        }
+        read_schema(&self.files, &self.table, snapshot.schema_id())
     }
 
     /// Rows of the table, at most `limit`, by bucket, file and key.
@@ -155,7 +173,7 @@ impl StateReader {
     /// # Errors
     /// `NotFound` when there is no such snapshot or checkpoint; `Corrupt` when files are damaged.
     pub fn scan(&self, at: &At, limit: Option<usize>) -> Result<Vec<RecordBatch>> {
-        let pin = self.pin(at, None)?;
+        let (schema, pin) = self.pin(at, |_| None)?;
         let mut left = limit.unwrap_or(usize::MAX);
         let mut batches = Vec::new();
         for pinned in pin.files() {
@@ -163,7 +181,7 @@ impl StateReader {
                 if left == 0 {
                     return Ok(batches);
                 }
-                let batch = self.batch(rows?)?;
+                let batch = self.batch(&schema, rows?)?;
                 let batch = batch.slice(0, batch.num_rows().min(left));
                 left -= batch.num_rows();
                 batches.push(batch);
@@ -191,16 +209,16 @@ impl StateReader {
     fn get_row(&self, at: &At, key: &[String]) -> Result<Vec<RecordBatch>> {
         let keys = self.schema.encoder.parse(key)?;
         let hash = keys.encoded().hashes().first().copied().unwrap_or(0);
-        let bucket = self.schema.key_groups.subtask_of(hash);
-        let pin = self.pin(at, Some(bucket))?;
-        let hits = pin.probe(&self.schema, bucket, keys.encoded(), &[0], Want::Values)?;
+        let bucket = |schema: &TableSchema| schema.key_groups.subtask_of(hash);
+        let (schema, pin) = self.pin(at, |schema| Some(bucket(schema)))?;
+        let hits = pin.probe(&schema, bucket(&schema), keys.encoded(), &[0], Want::Values)?;
         hits.into_iter()
             .map(|FileHits { values, .. }| {
                 let mut columns = keys.columns().to_vec();
                 for column in &values {
                     columns.push(column.gather(&[Some(0)])?);
                 }
-                self.rows_of_group(hash, columns)
+                self.rows_of_group(&schema, hash, columns)
             })
             .collect()
     }
@@ -209,19 +227,18 @@ impl StateReader {
     fn get_rows(&self, at: &At, key: &[String]) -> Result<Vec<RecordBatch>> {
         let keys = self.schema.key_encoder.parse(key)?;
         let hash = keys.encoded().hashes().first().copied().unwrap_or(0);
-        let bucket = self.schema.key_groups.subtask_of(hash);
         let group = self.schema.key_groups.group_of(hash);
-        let pin = self.pin(at, Some(bucket))?;
+        let bucket = |schema: &TableSchema| schema.key_groups.subtask_of(hash);
+        let (schema, pin) = self.pin(at, |schema| Some(bucket(schema)))?;
         let (from, to) = (keys.encoded().key(0), after(keys.encoded().key(0)));
-        let ranges = pin.range(&self.schema, bucket, group, from, to.as_deref())?;
-        let mut cursors = RangeCursors::open(&self.schema, ranges)?;
+        let ranges = pin.range(&schema, bucket(&schema), group, from, to.as_deref())?;
+        let mut cursors = RangeCursors::open(&schema, ranges)?;
         let mut batches = Vec::new();
         loop {
             let mut row_keys = EncodedKeys::default();
-            let mut values: Vec<ValueColumn> =
-                self.schema.value.iter().map(ValueColumn::new).collect();
+            let mut values: Vec<ValueColumn> = schema.value.iter().map(ValueColumn::new).collect();
             while row_keys.len() < BATCH_ROWS
-                && let Some(found) = cursors.next(&self.schema)?
+                && let Some(found) = cursors.next(&schema)?
             {
                 row_keys.push(&found.key, found.hash)?;
                 for (column, from) in values.iter_mut().zip(found.values.iter()) {
@@ -232,11 +249,11 @@ impl StateReader {
                 return Ok(batches);
             }
             let rows: Vec<Option<u32>> = (0..).map(Some).take(row_keys.len()).collect();
-            let mut columns = self.schema.encoder.decode(&row_keys)?;
+            let mut columns = schema.encoder.decode(&row_keys)?;
             for column in &values {
                 columns.push(column.gather(&rows)?);
             }
-            batches.push(self.rows_of_group(hash, columns)?);
+            batches.push(self.rows_of_group(&schema, hash, columns)?);
         }
     }
 
@@ -262,12 +279,17 @@ impl StateReader {
     }
 
     /// Rows of one key group: its column goes before the others.
-    fn rows_of_group(&self, hash: u64, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+    fn rows_of_group(
+        &self,
+        schema: &TableSchema,
+        hash: u64,
+        columns: Vec<ArrayRef>,
+    ) -> Result<RecordBatch> {
         let rows = columns.first().map_or(0, arrow_array::Array::len);
-        let group = i32::try_from(self.schema.key_groups.group_of(hash)).unwrap_or(i32::MAX);
+        let group = i32::try_from(schema.key_groups.group_of(hash)).unwrap_or(i32::MAX);
         let mut all: Vec<ArrayRef> = vec![Arc::new(Int32Array::from(vec![group; rows]))];
         all.extend(columns);
-        self.record_batch(all)
+        self.record_batch(schema, all)
     }
 
     /// The files that a version consists of, besides the schema: what has to be copied to have
@@ -282,26 +304,30 @@ impl StateReader {
         Ok(files_of(&self.table, &snapshot, &content))
     }
 
-    fn batch(&self, rows: ScannedRows) -> Result<RecordBatch> {
+    fn batch(&self, schema: &TableSchema, rows: ScannedRows) -> Result<RecordBatch> {
         let mut columns = vec![rows.key_groups];
         columns.extend(rows.key);
         columns.extend(rows.value);
-        self.record_batch(columns)
+        self.record_batch(schema, columns)
     }
 
-    fn record_batch(&self, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
-        RecordBatch::try_new(self.schema(), columns)
+    fn record_batch(&self, schema: &TableSchema, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+        RecordBatch::try_new(schema.rows.clone(), columns)
             .map_err(|error| Error::corrupt(format!("table {}: {error}", self.table.name)))
     }
 
-    /// A version, open; or only one bucket of it. When the newest snapshot is removed while it
-    /// is read, the then newest one.
-    fn pin(&self, at: &At, bucket: Option<u32>) -> Result<Pin> {
+    /// A version, open, and its shape; or only one bucket of it. When the newest snapshot is
+    /// removed while it is read, the then newest one.
+    fn pin(
+        &self,
+        at: &At,
+        bucket: impl Fn(&TableSchema) -> Option<u32>,
+    ) -> Result<(TableSchema, Pin)> {
         let mut attempt = 1;
         loop {
             let snapshot = self.snapshot(at)?;
             let id = snapshot.id();
-            match self.open_snapshot(&snapshot, bucket) {
+            match self.open_snapshot(&snapshot, &bucket) {
                 Err(_)
                     if *at == At::Latest
                         && attempt < ATTEMPTS
@@ -349,16 +375,18 @@ impl StateReader {
         }
     }
 
-    fn open_snapshot(&self, snapshot: &Snapshot, bucket: Option<u32>) -> Result<Pin> {
+    fn open_snapshot(
+        &self,
+        snapshot: &Snapshot,
+        bucket: impl Fn(&TableSchema) -> Option<u32>,
+    ) -> Result<(TableSchema, Pin)> {
+        let schema = self.schema_of(snapshot)?;
+        let only = bucket(&schema);
         let content = SnapshotReader::new(&self.files, &self.table).read(snapshot)?;
-        open_pin(
-            &self.files,
-            &self.table,
-            &self.schema,
-            snapshot.id(),
-            &content,
-            bucket,
-            DamagedSidecar::PassOver,
-        )
+        let id = snapshot.id();
+        let passed_over = DamagedSidecar::PassOver;
+        let pin =
+            open_pin(&self.files, &self.table, &schema, id, &content, only, passed_over)?;
+        Ok((schema, pin))
     }
 }

@@ -158,7 +158,20 @@ impl TableSchema {
                 ),
             )
         })?;
-        Self::new(&kind, &key, &value, groups, schema.id())
+        let ids = schema.fields().iter().map(paimon::spec::DataField::id);
+        Ok(Self::new(&kind, &key, &value, groups, schema.id())?.with_field_ids(ids))
+    }
+
+    /// With the numbers of the columns as they are in the table: columns that came later have
+    /// higher ones, wherever they stand.
+    fn with_field_ids(mut self, ids: impl Iterator<Item = i32>) -> Self {
+        let own = self.file.fields().iter().take(LEADING_COLUMNS - 1);
+        let mut fields: Vec<Field> = own.map(|field| field.as_ref().clone()).collect();
+        fields.extend(
+            self.rows.fields().iter().zip(ids).map(|(f, id)| with_id(f.as_ref().clone(), id)),
+        );
+        self.file = Arc::new(ArrowSchema::new(fields));
+        self
     }
 }
 

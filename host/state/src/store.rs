@@ -1,10 +1,12 @@
 //! The store of a pipeline: its state tables and the threads behind them.
 
-use crate::committer::Committer;
+use crate::committer::{self, Committer};
+use crate::evolution;
 use crate::file_system::FileSystem;
 use crate::lock::Lock;
 use crate::metadata::TableDirectory;
 use crate::pool::Pool;
+use crate::rescale;
 use crate::rows::{SubtaskLinks, SubtaskRows};
 use crate::schema::{EXPIRES_COLUMN, TableSchema, paimon_schema};
 use crate::view::{SharedView, ViewLimits};
@@ -159,8 +161,14 @@ impl StateDescriptor {
 pub enum Restore {
     /// Empty: what is there is removed.
     Fresh,
-    /// The table as it was at this snapshot: what came after is removed.
+    /// The table as it was at this snapshot: what came after is removed. Columns may have
+    /// changed: there may be new nullable value columns after the others, wider types, nullable
+    /// columns that were not, a time to live. Snapshots from before are read in their own shape.
     Snapshot(i64),
+    /// The same, spread over the subtasks that are asked for, however many there were. No row is
+    /// rewritten. Snapshots and tags from before stay as they are, and so does the way back to
+    /// them, with their parallelism.
+    Rescaled(i64),
 }
 
 /// What the background part of a store reports.
@@ -250,7 +258,8 @@ impl StateStore {
     /// Opens (creates) the table of a state. A table is opened once in the life of a store.
     ///
     /// # Errors
-    /// `Incompatible` when the table on disk has other columns, parallelism or key groups;
+    /// `Incompatible` when the table on disk has other columns, parallelism or key groups than can
+    /// be had from it;
     /// `NotFound` when the snapshot is gone; `Corrupt` when files are damaged; `Storage` when they
     /// cannot be read or written.
     pub fn open_table(&self, descriptor: &StateDescriptor, restore: Restore) -> Result<StateTable> {
@@ -270,7 +279,8 @@ impl StateStore {
         let table = table_directory(&self.warehouse, &self.tenant, &name);
         let committer = match restore {
             Restore::Fresh => create(&self.files, table, descriptor)?,
-            Restore::Snapshot(snapshot) => open(&self.files, table, descriptor, snapshot)?,
+            Restore::Snapshot(snapshot) => open(&self.files, table, descriptor, snapshot, false)?,
+            Restore::Rescaled(snapshot) => open(&self.files, table, descriptor, snapshot, true)?,
         };
         let schema = committer.schema.clone();
         let next_position = committer.next_sequence_number();
@@ -540,88 +550,25 @@ fn create(
     Ok(committer)
 }
 
+/// Opens a table at a snapshot; with `rescale`, with the parallelism that is asked for.
 fn open(
     files: &FileSystem,
     table: TableDirectory,
     descriptor: &StateDescriptor,
     snapshot: i64,
+    rescale: bool,
 ) -> Result<Committer> {
-    let schema = read_schema(files, &table)?;
-    check_compatible(&table.name, &schema, descriptor)?;
-    Committer::restore(files.clone(), table, schema, snapshot)
-}
-
-/// The newest schema of a table.
-pub(crate) fn read_schema(files: &FileSystem, table: &TableDirectory) -> Result<TableSchema> {
-    let names = files.list(&table.schemas())?;
-    let newest = names
-        .iter()
-        .filter_map(|name| name.strip_prefix("schema-")?.parse::<u64>().ok())
-        .max()
-        .ok_or_else(|| {
-            Error::not_found(format!(
-                "{} is no Paimon table: it has no schema file",
-                table.root.display()
-            ))
-        })?;
-    let path = table.schemas().join(format!("schema-{newest}"));
-    let stored: paimon::spec::TableSchema = serde_json::from_slice(&files.read(&path)?)
-        .map_err(|error| Error::corrupt(format!("{} is damaged: {error}", path.display())))?;
-    TableSchema::of_table(&table.name, &stored)
-        .map_err(|error| error.within(&path.display().to_string()))
-}
-
-fn check_compatible(table: &str, stored: &TableSchema, wanted: &StateDescriptor) -> Result<()> {
-    let mut differences = Vec::new();
-    for (what, stored, wanted) in [
-        ("key groups", stored.key_groups.count(), wanted.key_groups),
-        ("parallelism", stored.key_groups.parallelism(), wanted.parallelism),
-    ] {
-        if stored != wanted {
-            differences.push(format!("{what}: stored {stored}, asked for {wanted}"));
-        }
+    let groups = KeyGroups::new(descriptor.key_groups, descriptor.parallelism)?;
+    // Whatever cannot be is refused before anything is touched.
+    let stored = committer::snapshot_to_restore(files, &table, snapshot)?;
+    let next = evolution::plan(files, &table, stored.schema_id(), descriptor, rescale)?;
+    let mut committer = Committer::restore(files.clone(), table, next.schema.clone(), snapshot)?;
+    if next.schema.key_groups.parallelism() == groups.parallelism() {
+        next.write(files, &committer.table)?;
+    } else {
+        rescale::rescale(&mut committer, next, &groups)?;
     }
-    if stored.kind != wanted.kind {
-        differences.push(format!("kind: stored {}, asked for {}", stored.kind, wanted.kind));
-    }
-    let (row_key, _) = wanted.kind.row_key(&wanted.key);
-    compare_columns("key", stored.key(), &row_key, &mut differences);
-    compare_columns("value", &stored.value, &wanted.stored_value(), &mut differences);
-    if differences.is_empty() {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::Incompatible,
-        format!(
-            "state table {table} has another shape than the operator asks for ({}); use the \
-             operator that wrote it, or start afresh",
-            differences.join("; ")
-        ),
-    ))
-}
-
-fn compare_columns(
-    what: &str,
-    stored: &[Column],
-    wanted: &[Column],
-    differences: &mut Vec<String>,
-) {
-    let describe = |column: Option<&Column>| match column {
-        Some(Column { name, column_type, nullable }) => {
-            format!("`{name}` {column_type}{}", if *nullable { ", nullable" } else { "" })
-        }
-        None => "nothing".to_owned(),
-    };
-    for at in 0..stored.len().max(wanted.len()) {
-        let (stored, wanted) = (stored.get(at), wanted.get(at));
-        if stored != wanted {
-            differences.push(format!(
-                "{what} column {at}: stored {}, asked for {}",
-                describe(stored),
-                describe(wanted)
-            ));
-        }
-    }
+    Ok(committer)
 }
 
 /// Names become parts of a directory's name, joined by `__`: nothing but letters, digits, `-`

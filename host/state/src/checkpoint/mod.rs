@@ -296,7 +296,7 @@ impl CheckpointStore {
                 schemas: content.schemas.clone(),
                 files: Vec::new(),
             };
-            for (file_number, named) in (0..).zip(content.files()) {
+            for named in content.files() {
                 let place = document::place(request.tenant, &table.name, &named.path);
                 let from = directory.root.join(&named.path);
                 let sum = match self.held.0.get(&place) {
@@ -313,12 +313,13 @@ impl CheckpointStore {
                             held.sum.bytes
                         )));
                     }
+                    None if named.optional && !files.exists(&from)? => continue,
                     None => {
                         let bytes = files.size(&from)?;
                         check_length(&from, bytes, named.bytes)?;
                         plan.new_files += 1;
                         plan.new_bytes += bytes;
-                        let (table, file) = (table_number, file_number);
+                        let (table, file) = (table_number, table.files.len());
                         new.push(NewFile { table, file, from, place, bytes });
                         Sum { bytes, xxh3: 0 }
                     }

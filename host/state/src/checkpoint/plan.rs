@@ -23,6 +23,8 @@ pub(super) struct Named {
     pub(super) path: String,
     /// Its length, where the metadata says it.
     pub(super) bytes: Option<u64>,
+    /// Whether everybody does without it when it is gone.
+    pub(super) optional: bool,
 }
 
 impl TableContent {
@@ -58,7 +60,7 @@ impl TableContent {
     /// All files that never change.
     pub(super) fn files(&self) -> Vec<Named> {
         let bytes = |size: i64| u64::try_from(size).ok();
-        let named = |path: String, bytes: Option<u64>| Named { path, bytes };
+        let named = |path: String, bytes: Option<u64>| Named { path, bytes, optional: false };
         let manifest = |name: &str, bytes| named(format!("manifest/{name}"), bytes);
         let mut all = vec![
             manifest(self.snapshot.base_manifest_list(), None),
@@ -79,9 +81,11 @@ impl TableContent {
         );
         for (bucket, meta) in &self.content.data_files {
             all.push(named(format!("bucket-{bucket}/{}", meta.file_name), bytes(meta.file_size)));
-            all.extend(
-                meta.extra_files.iter().map(|name| named(format!("bucket-{bucket}/{name}"), None)),
-            );
+            all.extend(meta.extra_files.iter().map(|name| Named {
+                path: format!("bucket-{bucket}/{name}"),
+                bytes: None,
+                optional: true,
+            }));
         }
         all
     }

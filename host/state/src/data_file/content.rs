@@ -181,7 +181,8 @@ impl Content {
             .collect()
     }
 
-    fn group_rows(&self, group: u32) -> Range<u32> {
+    /// The rows of a key group.
+    pub(crate) fn group_rows(&self, group: u32) -> Range<u32> {
         let group = group as usize;
         match (self.group_starts.get(group), self.group_starts.get(group + 1)) {
             (Some(&start), Some(&end)) => start..end,

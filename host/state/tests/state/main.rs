@@ -21,6 +21,8 @@ mod format;
 mod kinds;
 mod lifecycle;
 mod model;
+mod oracle;
 mod probes;
+mod rescales;
 mod ttl;
 mod types;

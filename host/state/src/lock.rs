@@ -6,6 +6,10 @@ use crate::{Error, ErrorKind, Result};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a forked process may take to run its own program.
+const FORKED_FOR: Duration = Duration::from_millis(200);
 
 /// Held for as long as it lives; the operating system frees it when the process dies.
 #[derive(Debug)]
@@ -23,7 +27,7 @@ impl Lock {
         let mut file = files.call(IoKind::Lock, "open", &path, || {
             OpenOptions::new().create(true).read(true).write(true).truncate(false).open(&path)
         })?;
-        match file.try_lock() {
+        match try_lock(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut owner = String::new();
@@ -44,5 +48,19 @@ impl Lock {
             .and_then(|()| writeln!(file, "pid {}", std::process::id()))
             .map_err(|error| Error::io("write", &path, error))?;
         Ok(Self { _file: file })
+    }
+}
+
+/// A process that was forked off while the lock was held has it, too, until it runs its own
+/// program: what was let go a moment ago may look taken.
+fn try_lock(file: &File) -> std::result::Result<(), TryLockError> {
+    let start = crate::seam::now();
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if start.elapsed() < FORKED_FOR => {
+                std::thread::park_timeout(FORKED_FOR / 20);
+            }
+            other => return other,
+        }
     }
 }

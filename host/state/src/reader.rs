@@ -385,8 +385,7 @@ impl StateReader {
         let content = SnapshotReader::new(&self.files, &self.table).read(snapshot)?;
         let id = snapshot.id();
         let passed_over = DamagedSidecar::PassOver;
-        let pin =
-            open_pin(&self.files, &self.table, &schema, id, &content, only, passed_over)?;
+        let pin = open_pin(&self.files, &self.table, &schema, id, &content, only, passed_over)?;
         Ok((schema, pin))
     }
 }

@@ -159,8 +159,7 @@ fn link(
                     files.link_or_copy(&old, &new)?;
                 }
             }
-            let content =
-                Content::open(files, &directory, &meta, schema, DamagedSidecar::Refuse)?;
+            let content = Content::open(files, &directory, &meta, schema, DamagedSidecar::Refuse)?;
             let file = DataFile::new(bucket, meta, content);
             if !masked.is_empty() {
                 dead.insert(file.id, masked.clone());

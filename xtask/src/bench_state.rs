@@ -42,7 +42,10 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
         print(&machine())?;
     }
     let mut bench = Command::new(workspace.target.join("release/howdah-bench-state"));
-    bench.arg("--directory").arg(workspace.target.join("bench-state")).args(&args.options);
+    if !given("--directory") {
+        bench.arg("--directory").arg(workspace.target.join("bench-state"));
+    }
+    bench.args(&args.options);
     if has_peer {
         bench.arg("--rocksdb").arg(rocksdb);
     }

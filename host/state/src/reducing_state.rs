@@ -45,8 +45,8 @@ impl ReducingState {
         self.rows.check_keys(keys)?;
         self.rows.check_columns(keys.len(), columns)?;
         let (distinct, row_keys) = KeyBatch::distinct(keys.columns(), keys.encoded())?;
-        self.rows.make_resident(distinct.encoded())?;
-        let live = self.rows.live_rows(distinct.encoded());
+        let rows = self.rows.make_resident(distinct.encoded())?;
+        let live = self.rows.live_among(&rows);
         let present: BooleanBuffer = live.iter().map(Option::is_some).collect();
         let current = self.rows.gather(&live)?;
         let value = self.rows.links.schema.value.clone();

@@ -64,8 +64,8 @@ impl SubtaskRows {
         let counters = &self.links.view.counters;
         Counters::add(&counters.gets, 1);
         Counters::add(&counters.keys_read, keys.len());
-        self.make_resident(keys)?;
-        let rows = self.live_rows(keys);
+        let rows = self.make_resident(keys)?;
+        let rows = self.live_among(&rows);
         let present = rows.iter().map(Option::is_some).collect();
         let columns = self.gather(&rows)?;
         self.freeze_when_full()?;
@@ -105,8 +105,9 @@ impl SubtaskRows {
         let view = self.links.view.current_for_write(self.subtask)?;
         for (index, &hash) in keys.hashes().iter().enumerate() {
             let key = keys.key(index);
-            let location = known.unwrap_or_else(|| self.location_in_layers(&view, key, hash));
-            self.active.put(key, hash, location, &sources, index)?;
+            let row = self.active.find(key, hash);
+            let location = known.unwrap_or_else(|| self.location(row, &view, key, hash));
+            self.active.put(row, key, hash, location, &sources, index)?;
         }
         self.freeze_when_full()
     }
@@ -117,8 +118,9 @@ impl SubtaskRows {
         let view = self.links.view.current_for_write(self.subtask)?;
         for (index, &hash) in keys.hashes().iter().enumerate() {
             let key = keys.key(index);
-            let location = self.location_in_layers(&view, key, hash);
-            self.active.delete(key, hash, location)?;
+            let row = self.active.find(key, hash);
+            let location = self.location(row, &view, key, hash);
+            self.active.delete(row, key, hash, location)?;
         }
         self.freeze_when_full()
     }
@@ -134,11 +136,12 @@ impl SubtaskRows {
         let keyed = keys.hashes().iter().zip(locations).enumerate();
         for (index, (&hash, &location)) in keyed {
             let key = keys.key(index);
+            let row = self.active.find(key, hash);
             let location = match location {
-                Location::Unknown => self.location_in_layers(&view, key, hash),
+                Location::Unknown => self.location(row, &view, key, hash),
                 known => known,
             };
-            self.active.delete(key, hash, location)?;
+            self.active.delete(row, key, hash, location)?;
         }
         self.freeze_when_full()
     }
@@ -192,17 +195,10 @@ impl SubtaskRows {
         })
     }
 
-    /// Rows of the active buffer, for row keys that are resident; `None` without a live row.
-    pub(crate) fn live_rows(&self, keys: &EncodedKeys) -> Vec<Option<u32>> {
+    /// Those of these rows of the active buffer that are live; `None` for another.
+    pub(crate) fn live_among(&self, rows: &[u32]) -> Vec<Option<u32>> {
         let now_ms = self.now_ms();
-        keys.hashes()
-            .iter()
-            .enumerate()
-            .map(|(index, &hash)| {
-                let row = self.active.find(keys.key(index), hash)?;
-                self.is_live(row, now_ms).then_some(row)
-            })
-            .collect()
+        rows.iter().map(|&row| self.is_live(row, now_ms).then_some(row)).collect()
     }
 
     /// Whether a row of the active buffer is there at this time.
@@ -289,53 +285,89 @@ impl SubtaskRows {
         }
     }
 
-    /// What the layers know of where a row lies; only asked for a row new to the buffer.
-    fn location_in_layers(&self, view: &View, key: &[u8], hash: u64) -> Location {
-        if self.active.find(key, hash).is_some() {
+    /// What the layers know of where the row of a key lies; only asked for a key that is new to
+    /// the active buffer, where it has no row yet.
+    fn location(&self, row: Option<u32>, view: &View, key: &[u8], hash: u64) -> Location {
+        if row.is_some() {
             return Location::Unknown;
         }
         let found = view.find(self.subtask, key, hash);
         found.map_or(Location::Unknown, |(layer, row)| layer.location(row))
     }
 
-    /// Brings every row key into the active buffer: from the layers, or by one probe.
-    pub(crate) fn make_resident(&mut self, keys: &EncodedKeys) -> Result<()> {
+    /// Brings every row key into the active buffer: from the layers, or by one probe. Returns
+    /// the row that each has there.
+    pub(crate) fn make_resident(&mut self, keys: &EncodedKeys) -> Result<Vec<u32>> {
+        /// No row yet.
+        const MISSING: u32 = u32::MAX;
         let view = self.links.view.current()?;
+        let mut rows = Vec::with_capacity(keys.len());
         let mut missing: Vec<u32> = Vec::new();
         for (index, &hash) in (0_u32..).zip(keys.hashes()) {
             let key = keys.key(index as usize);
-            if self.active.find(key, hash).is_some() {
-                continue;
-            }
-            match view.find(self.subtask, key, hash) {
-                Some((layer, row)) => {
-                    let location = layer.location(row);
-                    self.active.add_from(key, hash, &layer.buffer, row, location)?;
-                }
-                None => missing.push(index),
-            }
+            let row = match self.active.find(key, hash) {
+                Some(row) => row,
+                None => match view.find(self.subtask, key, hash) {
+                    Some((layer, row)) => {
+                        let location = layer.location(row);
+                        self.active.add_from(key, hash, &layer.buffer, row, location)?
+                    }
+                    None => {
+                        missing.push(index);
+                        MISSING
+                    }
+                },
+            };
+            rows.push(row);
         }
         if missing.is_empty() {
-            return Ok(());
+            return Ok(rows);
         }
         Counters::add(&self.links.view.counters.probes, 1);
-        self.take_read_ahead(&view)?;
-        missing.retain(|&index| {
-            let hash = keys.hashes().get(index as usize).copied().unwrap_or_default();
-            self.active.find(keys.key(index as usize), hash).is_none()
-        });
+        if self.take_read_ahead(&view)? {
+            self.find_missing(keys, &mut missing, &mut rows)?;
+        }
         if missing.is_empty() {
-            return Ok(());
+            return Ok(rows);
         }
         let schema = &self.links.schema;
         let hits = view.pin.probe(schema, self.subtask, keys, &missing, Want::Values)?;
-        self.add_hits(keys, hits)?;
-        for index in missing {
-            let (key, hash) = key_at(keys, index)?;
-            if self.active.find(key, hash).is_none() {
-                self.active.add_absent(key, hash)?;
+        for FileHits { file, rows: found, values } in hits {
+            for (from, (index, row)) in found.into_iter().enumerate() {
+                let (key, hash) = key_at(keys, index)?;
+                let row = self.active.add_found(key, hash, located(file, row), &values, from)?;
+                set(&mut rows, index, row);
             }
         }
+        missing.retain(|&index| rows.get(index as usize) == Some(&MISSING));
+        for index in missing {
+            let (key, hash) = key_at(keys, index)?;
+            // A key that is given twice is found once.
+            let row = match self.active.find(key, hash) {
+                Some(row) => row,
+                None => self.active.add_absent(key, hash)?,
+            };
+            set(&mut rows, index, row);
+        }
+        Ok(rows)
+    }
+
+    /// Notes the rows of missing keys that are in the active buffer by now.
+    fn find_missing(
+        &self,
+        keys: &EncodedKeys,
+        missing: &mut Vec<u32>,
+        rows: &mut [u32],
+    ) -> Result<()> {
+        let mut still = Vec::new();
+        for &index in missing.iter() {
+            let (key, hash) = key_at(keys, index)?;
+            match self.active.find(key, hash) {
+                Some(row) => set(rows, index, row),
+                None => still.push(index),
+            }
+        }
+        *missing = still;
         Ok(())
     }
 
@@ -357,13 +389,13 @@ impl SubtaskRows {
         Ok(())
     }
 
-    /// Brings what was looked for ahead into the active buffer.
-    fn take_read_ahead(&mut self, view: &View) -> Result<()> {
+    /// Brings what was looked for ahead into the active buffer; false when there is nothing.
+    fn take_read_ahead(&mut self, view: &View) -> Result<bool> {
         let Some(ahead) = self.ahead.take_if(|ahead| Arc::ptr_eq(&ahead.pin, &view.pin)) else {
             self.ahead = None;
-            return Ok(());
+            return Ok(false);
         };
-        let Some(hits) = ahead.take() else { return Ok(()) };
+        let Some(hits) = ahead.take() else { return Ok(false) };
         // What was written since is newer than what lies on disk.
         let is_known = |this: &Self, key: &[u8], hash: u64| {
             this.active.find(key, hash).is_some() || view.find(this.subtask, key, hash).is_some()
@@ -382,21 +414,7 @@ impl SubtaskRows {
                 self.active.add_absent(key, hash)?;
             }
         }
-        Ok(())
-    }
-
-    fn add_hits(&mut self, keys: &EncodedKeys, hits: Vec<FileHits>) -> Result<()> {
-        for FileHits { file, rows, values } in hits {
-            for (from, (index, row)) in rows.into_iter().enumerate() {
-                let (key, hash) = key_at(keys, index)?;
-                // A key that is given twice is found twice.
-                if self.active.find(key, hash).is_none() {
-                    let location = located(file, row);
-                    self.active.add_found(key, hash, location, &values, from)?;
-                }
-            }
-        }
-        Ok(())
+        Ok(true)
     }
 
     pub(crate) fn make_room_for(&mut self, bytes: usize) -> Result<()> {
@@ -516,6 +534,12 @@ fn key_at(keys: &EncodedKeys, index: u32) -> Result<(&[u8], u64)> {
     let hash = keys.hashes().get(index as usize);
     let hash = hash.ok_or_else(|| Error::invalid("key index past the end of the batch"))?;
     Ok((keys.key(index as usize), *hash))
+}
+
+fn set(rows: &mut [u32], index: u32, row: u32) {
+    if let Some(slot) = rows.get_mut(index as usize) {
+        *slot = row;
+    }
 }
 
 pub(crate) fn located(file: FileId, row: u32) -> Location {

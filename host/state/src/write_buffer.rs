@@ -216,19 +216,21 @@ impl WriteBuffer {
         Ok(row)
     }
 
-    /// Writes a row for a key; `location` counts when the key is new to this buffer.
+    /// Writes a row for a key; `row` is what [`WriteBuffer::find`] gives for it, and `location`
+    /// counts when the key is new to this buffer.
     pub(crate) fn put(
         &mut self,
+        row: Option<u32>,
         key: &[u8],
         hash: u64,
         location: Location,
         sources: &[SourceColumn<'_>],
         from: usize,
     ) -> Result<()> {
-        if self.is_no_change(key, hash, sources, from) {
+        if self.is_no_change(row, sources, from) {
             return Ok(());
         }
-        let row = self.row_for_write(key, hash, Status::Written, location)?;
+        let row = self.row_for_write(row, key, hash, Status::Written, location)?;
         for (column, source) in self.values.iter_mut().zip(sources) {
             column.set(row as usize, source, from);
         }
@@ -243,14 +245,8 @@ impl WriteBuffer {
     }
 
     /// Whether a map has this very row already.
-    fn is_no_change(
-        &self,
-        key: &[u8],
-        hash: u64,
-        sources: &[SourceColumn<'_>],
-        from: usize,
-    ) -> bool {
-        let Some(row) = self.originals.as_ref().and_then(|_| self.find(key, hash)) else {
+    fn is_no_change(&self, row: Option<u32>, sources: &[SourceColumn<'_>], from: usize) -> bool {
+        let Some(row) = row.filter(|_| self.originals.is_some()) else {
             return false;
         };
         let mut columns = self.values.iter().zip(sources);
@@ -264,19 +260,26 @@ impl WriteBuffer {
         hasher.digest128()
     }
 
-    /// Removes the row of a key; `location` counts when the key is new to this buffer.
-    pub(crate) fn delete(&mut self, key: &[u8], hash: u64, location: Location) -> Result<()> {
-        self.row_for_write(key, hash, Status::Deleted, location).map(|_| ())
+    /// Removes the row of a key; `row` and `location` as for [`WriteBuffer::put`].
+    pub(crate) fn delete(
+        &mut self,
+        row: Option<u32>,
+        key: &[u8],
+        hash: u64,
+        location: Location,
+    ) -> Result<()> {
+        self.row_for_write(row, key, hash, Status::Deleted, location).map(|_| ())
     }
 
     fn row_for_write(
         &mut self,
+        row: Option<u32>,
         key: &[u8],
         hash: u64,
         status: Status,
         location: Location,
     ) -> Result<u32> {
-        if let Some(row) = self.find(key, hash) {
+        if let Some(row) = row {
             let old = self.status(row);
             if old == Status::CleanAbsent && status == Status::Deleted {
                 return Ok(row);

@@ -118,9 +118,14 @@ fn run_kind(
     };
     let speed = |cost: &Cost| records / cost.wall_s / 1e3;
     let cpu = |cost: &Cost| cost.cpu_s / records * 1e6;
-    let detail = |store: usize| match of(store, &cpu) {
-        Some(peer) => format!("CPU {:.2} / {peer:.2} us", of(0, &cpu).unwrap_or(f64::NAN)),
-        None => format!("CPU {:.2} us", of(0, &cpu).unwrap_or(f64::NAN)),
+    let own_cpu = |cost: &Cost| cost.thread_cpu_s / records * 1e6;
+    let cpu_of = |store: usize| {
+        let [all, own] = [of(store, &cpu), of(store, &own_cpu)].map(|us| us.unwrap_or(f64::NAN));
+        format!("{all:.2} (caller {own:.2})")
+    };
+    let detail = |store: usize| match costs[store].is_empty() {
+        false => format!("CPU {} / {} us", cpu_of(0), cpu_of(store)),
+        true => format!("CPU {} us", cpu_of(0)),
     };
     let figure = |store: usize, name: &'static str, bar: Bar| {
         let case = format!("update {}: {}", short(rows), kind.name());
@@ -146,9 +151,9 @@ fn time(store: &mut dyn Store, batches: &[Batch]) -> Result<(Counted, Cost)> {
         }
     }
     store.finish()?;
-    let wall_s = watch.cost().wall_s;
+    let cost = watch.cost();
     wait_until_idle();
-    Ok((counted, Cost { wall_s, ..watch.cost() }))
+    Ok((counted, Cost { cpu_s: watch.cost().cpu_s, ..cost }))
 }
 
 /// The records.

@@ -300,6 +300,8 @@ impl Worker {
     fn start_merges(&mut self) {
         let under_way = self.merging.iter().filter(|merging| **merging == Merging::UnderWay);
         let mut room = self.pool.merges_limit().saturating_sub(under_way.count());
+        let trigger_runs = self.options.merge_trigger_runs;
+        let now_ms = self.options.clock.now_ms();
         let mut due: Vec<MergeTask> = Vec::new();
         for (bucket, merging) in (0_u32..).zip(&self.merging) {
             match merging {
@@ -307,8 +309,7 @@ impl Worker {
                 Merging::NotBefore(time) if crate::seam::now() < *time => continue,
                 Merging::NotBefore(_) | Merging::Idle => {}
             }
-            let trigger_runs = self.options.merge_trigger_runs;
-            due.extend(MergeTask::choose(&self.committer, bucket, trigger_runs));
+            due.extend(MergeTask::choose(&self.committer, bucket, trigger_runs, now_ms));
         }
         due.sort_by_key(|task| Reverse(self.committer.pin().bucket(task.bucket).len()));
         for task in due {

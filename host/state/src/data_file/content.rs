@@ -1,6 +1,7 @@
 //! What is in a data file, and how to find rows in it.
 
 use super::decoded::{DecodedFile, without_panic};
+use super::expiry::expiry_range_ms;
 use super::plain::{self, PlainColumn};
 use super::sidecar::{DamagedSidecar, Sidecar};
 use super::source::{FileBytes, PageReader};
@@ -13,7 +14,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use paimon::spec::DataFileMeta;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use std::cmp::Ordering;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 
 /// An open data file.
@@ -26,6 +27,7 @@ pub(crate) struct Content {
     sidecar: Option<Sidecar>,
     key: Vec<FileColumn>,
     value: Vec<FileColumn>,
+    expiry_range_ms: Option<RangeInclusive<i64>>,
 }
 
 /// A column of the table in this file.
@@ -102,15 +104,22 @@ impl Content {
         let groups = Column::required(KEY_GROUP_COLUMN, ColumnType::Int32);
         let groups = column_index(&file, &metadata, &groups)?;
         let group_starts = file.group_starts(groups, schema.key_groups.count(), rows)?;
+        let expiry_range_ms = expiry_range_ms(metadata.metadata(), schema);
         let decoded = |column: &FileColumn| matches!(column.stored, Stored::Decoded(_));
         if key.iter().chain(&value).any(decoded) {
             file.keep(metadata);
         }
-        Ok(Self { file, rows, group_starts, sidecar, key, value })
+        Ok(Self { file, rows, group_starts, sidecar, key, value, expiry_range_ms })
     }
 
     pub(crate) fn rows(&self) -> u32 {
         self.rows
+    }
+
+    /// When the first and the last row with a time to live end, in milliseconds since the Unix
+    /// epoch; `None` when rows have none, or another engine wrote the file and did not say.
+    pub(crate) fn expiry_range_ms(&self) -> Option<&RangeInclusive<i64>> {
+        self.expiry_range_ms.as_ref()
     }
 
     /// Compares every byte of the file with the checksum in its sidecar; without one, nothing.

@@ -6,6 +6,7 @@
 
 mod content;
 mod decoded;
+mod expiry;
 mod mapping;
 mod page;
 mod plain;

@@ -296,6 +296,9 @@ fn properties(schema: &TableSchema) -> WriterProperties {
         builder =
             builder.set_column_statistics_enabled(path(&column.name), EnabledStatistics::Page);
     }
+    if let Some(ends) = schema.expires_column().and_then(|column| schema.value.get(column)) {
+        builder = builder.set_column_statistics_enabled(path(&ends.name), EnabledStatistics::Chunk);
+    }
     for column in schema.value.iter() {
         if column.nullable || column.column_type.width_bytes().is_none() {
             builder =

@@ -59,8 +59,19 @@ impl Fixture {
         options: StoreOptions,
         restore: Restore,
     ) -> Result<Self> {
+        Self::with_descriptor(warehouse, &descriptor(parallelism), options, restore)
+    }
+
+    /// A table that differs from [`descriptor`] in parallelism and times only.
+    pub(crate) fn with_descriptor(
+        warehouse: &Path,
+        descriptor: &StateDescriptor,
+        options: StoreOptions,
+        restore: Restore,
+    ) -> Result<Self> {
+        let parallelism = descriptor.parallelism;
         let store = StateStore::open(warehouse, "default", options)?;
-        let table = store.open_table(&descriptor(parallelism), restore)?;
+        let table = store.open_table(descriptor, restore)?;
         let subtasks = (0..parallelism).map(|i| table.value_state(i)).collect::<Result<_>>()?;
         Ok(Self { store, table, subtasks, groups: KeyGroups::new(64, parallelism)? })
     }

@@ -21,6 +21,7 @@ mod fixture;
 mod format;
 mod kinds;
 mod lifecycle;
+mod maintenance;
 mod model;
 mod oracle;
 mod probes;

@@ -6,12 +6,14 @@
 use crate::data_file::{DamagedSidecar, DataFile, FileId};
 use crate::deletion_vector;
 use crate::digest;
-use crate::file_system::{FileSystem, TEMPORARY_SUFFIX};
+use crate::file_system::FileSystem;
 use crate::manifest;
 use crate::metadata::{
     SNAPSHOT_VERSION, SnapshotContent, SnapshotReader, TableDirectory, open_pin, read_snapshot,
     snapshot_ids, tagged_checkpoints, tagged_snapshots, write_latest_hint,
 };
+use crate::metrics::OnDisk;
+use crate::orphans::orphans;
 use crate::pin::{Pin, PinnedFile};
 use crate::retention::Retention;
 use crate::schema::TableSchema;
@@ -19,7 +21,7 @@ use crate::{Error, ErrorKind, Result};
 use paimon::spec::{CommitKind, FileKind, IndexFileMeta, ManifestFileMeta, Snapshot};
 use roaring::RoaringBitmap;
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Manifests in the base list that start their merge into one.
@@ -319,21 +321,37 @@ impl Committer {
         Ok(Next { pin, manifests, index_files, index_manifest, lists })
     }
 
-    /// Makes a snapshot that is written the latest.
+    /// Makes a snapshot that is written the latest. Names and numbers are compared; paths are
+    /// made only of what differs.
     fn advance(&mut self, next: Next) {
-        let before = self.all_files();
+        let (manifests, index) = (self.table.manifests(), self.table.index());
+        let mut added = next.lists.clone();
+        let mut dropped = std::mem::take(&mut self.lists);
+        let old = self.manifests.iter().map(ManifestFileMeta::file_name);
+        let new = next.manifests.iter().map(ManifestFileMeta::file_name);
+        note_names(&manifests, old, new, &mut added, &mut dropped);
+        let old = self.index_manifest.iter().map(String::as_str);
+        let new = next.index_manifest.iter().map(String::as_str);
+        note_names(&manifests, old, new, &mut added, &mut dropped);
+        let old = self.index_files.iter().map(|(_, meta)| meta.file_name.as_str());
+        let new = next.index_files.iter().map(|(_, meta)| meta.file_name.as_str());
+        note_names(&index, old, new, &mut added, &mut dropped);
+        for (pin, other, paths) in
+            [(&*self.pin, &next.pin, &mut dropped), (&next.pin, &*self.pin, &mut added)]
+        {
+            let there: HashSet<FileId> = other.files().map(|pinned| pinned.file.id).collect();
+            for file in pin.files().map(|pinned| &pinned.file) {
+                if !there.contains(&file.id) {
+                    paths.extend(data_paths(&self.table, file.bucket, &file.meta));
+                }
+            }
+        }
         self.manifests = next.manifests;
         self.index_files = next.index_files;
         self.index_manifest = next.index_manifest;
         self.lists = next.lists;
         self.pin = Arc::new(next.pin);
-        let after = self.all_files();
-        self.retention.committed(
-            self.pin.snapshot,
-            after.difference(&before).cloned(),
-            before.difference(&after).cloned(),
-            crate::seam::steady_ms(),
-        );
+        self.retention.committed(self.pin.snapshot, added, dropped, crate::seam::steady_ms());
     }
 
     /// Removes what a commit wrote that failed. Whatever resists is removed when the table is
@@ -378,7 +396,10 @@ impl Committer {
             if let Some(dead) = change.dead.get(&pinned.file.id)
                 && !dead.is_empty()
             {
-                *Arc::make_mut(&mut pinned.dead) |= dead;
+                let all = Arc::make_mut(&mut pinned.dead);
+                *all |= dead;
+                // Written as it is: in runs where that is shorter.
+                all.optimize();
             }
         }
         let pin = Pin { snapshot: id, buckets };
@@ -393,8 +414,11 @@ impl Committer {
         change: &Change,
         written: &mut Vec<PathBuf>,
     ) -> Result<Vec<(u32, IndexFileMeta)>> {
-        let mut next = Vec::new();
-        for (bucket, of_bucket) in (0_u32..).zip(&pin.buckets) {
+        let touched = self.touched_buckets(change);
+        let mut next: Vec<(u32, IndexFileMeta)> =
+            self.index_files.iter().filter(|(of, _)| !touched.contains(of)).cloned().collect();
+        for bucket in touched {
+            let of_bucket = pin.bucket(bucket);
             let old: Vec<&IndexFileMeta> = self
                 .index_files
                 .iter()
@@ -404,7 +428,19 @@ impl Committer {
             let rewritten = self.rewrite_index_files(&old, of_bucket, change, written)?;
             next.extend(rewritten.into_iter().map(|meta| (bucket, meta)));
         }
+        next.sort_by_key(|(bucket, _)| *bucket);
         Ok(next)
+    }
+
+    /// Buckets with a file that goes or of which rows die.
+    fn touched_buckets(&self, change: &Change) -> BTreeSet<u32> {
+        let dies = |file: &DataFile| change.dead.get(&file.id).is_some_and(|dead| !dead.is_empty());
+        let there = self.pin.files().map(|pinned| &pinned.file);
+        there
+            .chain(&change.added)
+            .filter(|file| change.removed.contains(&file.id) || dies(file))
+            .map(|file| file.bucket)
+            .collect()
     }
 
     fn rewrite_index_files(
@@ -526,6 +562,11 @@ impl Committer {
         Ok(())
     }
 
+    /// How much there is besides data.
+    pub(crate) fn on_disk(&self) -> OnDisk {
+        OnDisk { manifests: self.manifests.len(), ..self.retention.on_disk() }
+    }
+
     /// Tags the latest snapshot as the one of a checkpoint.
     pub(crate) fn tag(&mut self, checkpoint: u64, snapshot: i64) -> Result<()> {
         let bytes = self.files.read(&self.table.snapshot(snapshot))?;
@@ -560,24 +601,24 @@ impl Committer {
         self.retention.decided();
         Ok(())
     }
-
-    /// Every file that the latest snapshot names.
-    fn all_files(&self) -> HashSet<PathBuf> {
-        let manifests = self.table.manifests();
-        let index = self.table.index();
-        let mut all: HashSet<PathBuf> = self.lists.iter().cloned().collect();
-        all.extend(self.manifests.iter().map(|meta| manifests.join(meta.file_name())));
-        all.extend(self.index_manifest.iter().map(|name| manifests.join(name)));
-        all.extend(self.index_files.iter().map(|(_, meta)| index.join(&meta.file_name)));
-        for pinned in self.pin.files() {
-            all.extend(data_paths(&self.table, pinned.file.bucket, &pinned.file.meta));
-        }
-        all
-    }
 }
 
 fn entry(kind: FileKind, file: &DataFile) -> manifest::Entry<'_> {
     (kind, file.bucket, &file.meta)
+}
+
+/// Adds the names that only `new` has to `added`, those that only `old` has to `dropped`.
+fn note_names<'a>(
+    directory: &Path,
+    old: impl Iterator<Item = &'a str>,
+    new: impl Iterator<Item = &'a str>,
+    added: &mut Vec<PathBuf>,
+    dropped: &mut Vec<PathBuf>,
+) {
+    let old: HashSet<&str> = old.collect();
+    let new: HashSet<&str> = new.collect();
+    added.extend(new.difference(&old).map(|name| directory.join(name)));
+    dropped.extend(old.difference(&new).map(|name| directory.join(name)));
 }
 
 /// A data file and what belongs to it.
@@ -686,31 +727,5 @@ fn remove_orphans(
             Err(error) => return Err(error),
         }
     }
-    if used.is_empty() {
-        return Err(Error::corrupt(format!(
-            "table {}: no snapshot names a file; refusing to clean up",
-            table.name
-        )));
-    }
-    let mut directories = vec![table.manifests(), table.index()];
-    // Those of other parallelisms too.
-    let names = files.list(&table.root)?;
-    let buckets = names.iter().filter(|name| name.starts_with("bucket-"));
-    directories.extend(buckets.map(|name| table.root.join(name)));
-    for directory in directories {
-        for name in files.list(&directory)? {
-            let path = directory.join(name);
-            if !used.contains(&path) {
-                files.remove(&path)?;
-            }
-        }
-    }
-    for directory in [table.snapshots(), table.tags()] {
-        for name in files.list(&directory)? {
-            if name.ends_with(TEMPORARY_SUFFIX) {
-                files.remove(&directory.join(name))?;
-            }
-        }
-    }
-    Ok(())
+    files.remove_all(&orphans(files, table, &used)?)
 }

@@ -61,14 +61,12 @@ pub(crate) fn write(
 }
 
 fn encode(dead: &RoaringBitmap, bytes: &mut Vec<u8>) {
-    let mut bitmap = dead.clone();
-    bitmap.optimize();
-    let length = u32::try_from(bitmap.serialized_size() + 4).unwrap_or(u32::MAX);
+    let length = u32::try_from(dead.serialized_size() + 4).unwrap_or(u32::MAX);
     bytes.extend_from_slice(&length.to_be_bytes());
     let checked = bytes.len();
     bytes.extend_from_slice(&MAGIC.to_be_bytes());
     // Writing to memory cannot fail.
-    let _ = bitmap.serialize_into(&mut *bytes);
+    let _ = dead.serialize_into(&mut *bytes);
     let checksum = crc32fast::hash(&bytes[checked..]);
     bytes.extend_from_slice(&checksum.to_be_bytes());
 }

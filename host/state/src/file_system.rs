@@ -188,6 +188,11 @@ impl FileSystem {
         self.call(IoKind::Remove, "remove", path, || gone_is_fine(std::fs::remove_file(path)))
     }
 
+    /// Removes files; those that are gone already are fine.
+    pub(crate) fn remove_all(&self, paths: &[PathBuf]) -> Result<()> {
+        paths.iter().try_for_each(|path| self.remove(path))
+    }
+
     /// Removes a directory with all that is in it; one that is gone already is fine.
     pub(crate) fn remove_directory(&self, path: &Path) -> Result<()> {
         self.call(IoKind::RemoveDirectory, "remove", path, || {

@@ -52,6 +52,10 @@ impl TableDirectory {
         self.root.join("index")
     }
 
+    pub(crate) fn leases(&self) -> PathBuf {
+        self.root.join("lease")
+    }
+
     pub(crate) fn tags(&self) -> PathBuf {
         self.root.join("tag")
     }

@@ -4,6 +4,7 @@ use crate::committer::files_of;
 use crate::data_file::{DamagedSidecar, ScannedRows};
 use crate::evolution::{read_newest_schema, read_schema};
 use crate::file_system::FileSystem;
+use crate::lease::SnapshotLease;
 use crate::metadata::{
     SnapshotReader, TableDirectory, open_pin, read_snapshot, read_snapshot_file, snapshot_ids,
     tagged_checkpoints,
@@ -100,8 +101,8 @@ fn describe(files: &FileSystem, table: TableDirectory) -> Result<TableInfo> {
     Ok(info)
 }
 
-/// Reads one table. It takes no lock and keeps nothing from being removed, but a snapshot
-/// stays readable for a while after it is superseded.
+/// Reads one table. It takes no lock. A snapshot stays readable for a while after it is
+/// superseded; [`StateReader::hold`] keeps it for longer.
 #[derive(Debug)]
 pub struct StateReader {
     files: FileSystem,
@@ -166,6 +167,32 @@ impl StateReader {
             return Ok(self.schema.clone());
         }
         read_schema(&self.files, &self.table, snapshot.schema_id())
+    }
+
+    /// Takes a lease of a version: its snapshot stays readable, with [`At::Snapshot`] and for
+    /// other engines, for `duration_ms` milliseconds or until it is renewed or dropped. Needs
+    /// write access to the table's directory.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such version; `InvalidArgument` for more than a day; `Storage`
+    /// when the lease cannot be written.
+    pub fn hold(&self, at: &At, duration_ms: u64) -> Result<SnapshotLease> {
+        let mut attempt = 1;
+        loop {
+            let id = self.snapshot(at)?.id();
+            let lease = SnapshotLease::take(&self.files, &self.table, id, duration_ms)?;
+            // Had it been removed before the lease was there, it would have been too late.
+            if self.files.exists(&self.table.snapshot(id))? {
+                return Ok(lease);
+            }
+            if *at != At::Latest || attempt == ATTEMPTS {
+                return Err(Error::not_found(format!(
+                    "snapshot {id} of table {} was removed just now; choose a newer one",
+                    self.table.name
+                )));
+            }
+            attempt += 1;
+        }
     }
 
     /// Rows of the table, at most `limit`, by bucket, file and key.

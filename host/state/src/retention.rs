@@ -1,14 +1,20 @@
 //! Which snapshots and files are still needed, and the safe order to remove the others.
 //!
 //! Every file is needed by a run of consecutive snapshots: from the one that added it to the
-//! last before the one that dropped it. Tags and recent snapshots keep their files; a snapshot
-//! goes before the files that only it named, so that no reader can plan what is half gone.
+//! last before the one that dropped it. Tags, leases and recent snapshots keep their files; a
+//! snapshot goes before the files that only it named, so that no reader can plan what is half
+//! gone.
 
-use crate::file_system::FileSystem;
+use crate::file_system::{FileSystem, TEMPORARY_SUFFIX};
+use crate::lease::leased_snapshots;
 use crate::metadata::TableDirectory;
+use crate::metrics::OnDisk;
 use crate::{Error, Result};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
+
+/// How often expired snapshots are looked for while one is retained.
+const LOOKS_PER_RETENTION: u64 = 16;
 
 /// Bookkeeping of one table.
 #[derive(Debug, Default)]
@@ -22,6 +28,12 @@ pub(crate) struct Retention {
     checkpoints: BTreeMap<u64, i64>,
     /// The snapshot that the table was restored to, until it is said which ones are kept.
     restored: Option<i64>,
+    /// Snapshot files that nobody sees under their new names, to be removed.
+    set_aside: Vec<PathBuf>,
+    /// The last removal failed half-way.
+    unfinished: bool,
+    /// When expired snapshots were last looked for.
+    looked_at_ms: Option<u64>,
 }
 
 /// A file that the latest snapshot does not name.
@@ -112,8 +124,18 @@ impl Retention {
         self.snapshots.contains_key(&snapshot)
     }
 
-    /// Removes snapshots that were superseded at least `retained_ms` ago and that no tag holds
-    /// (ours or anybody's), then the files that no other snapshot names.
+    /// How many snapshots and superseded files there are.
+    pub(crate) fn on_disk(&self) -> OnDisk {
+        OnDisk {
+            snapshots: self.snapshots.len(),
+            superseded_files: self.dropped.len(),
+            manifests: 0,
+        }
+    }
+
+    /// Removes snapshots that were superseded at least `retained_ms` ago and that no tag (ours or
+    /// anybody's) or lease holds, then the files that no other snapshot names. Looks only now and
+    /// then, so that the cost of a commit does not grow with the snapshots that are retained.
     ///
     /// # Errors
     /// `Storage` when a file cannot be removed; what is left is tried again next time.
@@ -124,37 +146,85 @@ impl Retention {
         now_ms: u64,
         retained_ms: u64,
     ) -> Result<usize> {
-        let mut expired: Vec<i64> = self
-            .snapshots
+        let interval_ms = retained_ms / LOOKS_PER_RETENTION;
+        if self.looked_at_ms.is_some_and(|at| now_ms < at.saturating_add(interval_ms)) {
+            return Ok(0);
+        }
+        self.looked_at_ms = Some(now_ms);
+        let due = self.due(now_ms, retained_ms);
+        if due.is_empty() && !self.unfinished {
+            return Ok(0);
+        }
+        self.unfinished = true;
+        let expired = self.remove_snapshots(files, table, due)?;
+        self.remove_files(files)?;
+        self.unfinished = false;
+        Ok(expired)
+    }
+
+    /// Snapshots whose time is over, as far as we know.
+    fn due(&self, now_ms: u64, retained_ms: u64) -> Vec<i64> {
+        let held: BTreeSet<i64> = self.checkpoints.values().copied().chain(self.restored).collect();
+        self.snapshots
             .iter()
             .filter(|(id, superseded)| {
                 superseded.is_some_and(|at| at.saturating_add(retained_ms) <= now_ms)
-                    && !self.checkpoints.values().any(|held| held == *id)
-                    && self.restored != Some(**id)
+                    && !held.contains(id)
             })
             .map(|(id, _)| *id)
-            .collect();
-        if expired.is_empty() {
-            return Ok(0);
-        }
-        // Others may have tagged a snapshot meanwhile.
+            .collect()
+    }
+
+    fn remove_snapshots(
+        &mut self,
+        files: &FileSystem,
+        table: &TableDirectory,
+        mut expired: Vec<i64>,
+    ) -> Result<usize> {
+        // Others may have tagged a snapshot meanwhile, or be at work on it.
         let tagged = crate::metadata::tagged_snapshots(files, table)?;
-        expired.retain(|id| !tagged.iter().any(|tag| tag.id() == *id));
+        let leased = leased_snapshots(files, table, crate::seam::wall_clock_ms())?;
+        expired.retain(|id| !leased.contains(id) && !tagged.iter().any(|tag| tag.id() == *id));
         // An empty set of what is needed is a fault, never a licence to remove everything.
-        if self.live.is_empty() || expired.len() >= self.snapshots.len() {
+        if expired.len() >= self.snapshots.len() {
             return Err(Error::corrupt(format!(
                 "table {}: refusing to remove every snapshot",
                 table.name
             )));
         }
+        if expired.is_empty() {
+            return Ok(0);
+        }
         // No crash may bring back the tag of a snapshot that is gone.
         files.sync_directory(&table.tags())?;
         for id in &expired {
-            files.remove(&table.snapshot(*id))?;
+            let aside = table.snapshots().join(format!(".snapshot-{id}{TEMPORARY_SUFFIX}"));
+            files.rename(&table.snapshot(*id), &aside)?;
+            self.set_aside.push(aside);
             self.snapshots.remove(id);
+        }
+        // Whoever took a lease and found its snapshot there did so before now.
+        let leased = leased_snapshots(files, table, crate::seam::wall_clock_ms())?;
+        for id in expired.iter().filter(|id| leased.contains(id)) {
+            let aside = table.snapshots().join(format!(".snapshot-{id}{TEMPORARY_SUFFIX}"));
+            files.rename(&aside, &table.snapshot(*id))?;
+            self.set_aside.retain(|path| *path != aside);
+            self.snapshots.insert(*id, Some(crate::seam::steady_ms()));
         }
         // No crash may bring a snapshot back whose files are gone.
         files.sync_directory(&table.snapshots())?;
+        Ok(expired.iter().filter(|id| !leased.contains(id)).count())
+    }
+
+    /// Removes the files that no snapshot names.
+    fn remove_files(&mut self, files: &FileSystem) -> Result<()> {
+        if self.live.is_empty() {
+            return Err(Error::corrupt("the latest snapshot names no file; nothing is removed"));
+        }
+        while let Some(path) = self.set_aside.last() {
+            files.remove(path)?;
+            self.set_aside.pop();
+        }
         let needed = |file: &DroppedFile| {
             self.snapshots.range(file.added_in..file.dropped_in).next().is_some()
         };
@@ -169,6 +239,6 @@ impl Retention {
                 return Err(error);
             }
         }
-        Ok(expired.len())
+        Ok(())
     }
 }

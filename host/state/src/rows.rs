@@ -331,7 +331,9 @@ impl SubtaskRows {
             return Ok(rows);
         }
         let schema = &self.links.schema;
+        let since = crate::seam::now();
         let hits = view.pin.probe(schema, self.subtask, keys, &missing, Want::Values)?;
+        self.links.view.instruments.probe_seconds.record(since.elapsed());
         for FileHits { file, rows: found, values } in hits {
             for (from, (index, row)) in found.into_iter().enumerate() {
                 let (key, hash) = key_at(keys, index)?;

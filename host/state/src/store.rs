@@ -38,7 +38,7 @@ pub struct StoreOptions {
     /// Bytes of published write buffers that a subtask of a state keeps as a read cache.
     pub read_cache_limit_bytes: usize,
     /// How long a snapshot, and the files that only it names, outlive the moment that they were
-    /// superseded, so that readers can finish.
+    /// superseded at least, so that readers without a lease can finish.
     pub snapshot_retained_ms: u64,
     /// Sorted runs of a bucket that start a merge; 2 to 50.
     pub merge_trigger_runs: usize,
@@ -286,6 +286,7 @@ impl StateStore {
         let next_position = committer.next_sequence_number();
         let subtasks = schema.key_groups.parallelism();
         let view = Arc::new(SharedView::new(
+            &name,
             committer.pin().clone(),
             subtasks as usize,
             ViewLimits {
@@ -480,8 +481,12 @@ impl StateTable {
             merges_total: count(&counters.merges),
             waits_total: count(&counters.waits),
             stops_total: count(&counters.stops),
+            runs: pin.buckets.iter().map(Vec::len).max().unwrap_or(0) as u64,
             ..TableMetrics::default()
         };
+        let (frozen_bytes, cached_bytes) = self.view.buffered_bytes();
+        metrics.frozen_bytes = frozen_bytes as u64;
+        metrics.cached_bytes = cached_bytes as u64;
         for pinned in pin.files() {
             metrics.rows += pinned.live_rows();
             metrics.bytes += u64::try_from(pinned.file.meta.file_size).unwrap_or(0);
@@ -517,6 +522,12 @@ pub struct TableMetrics {
     pub waits_total: u64,
     /// Times that a write waited because its bucket had too many sorted runs.
     pub stops_total: u64,
+    /// Sorted runs of the bucket that has most.
+    pub runs: u64,
+    /// Bytes of frozen write buffers on their way to disk.
+    pub frozen_bytes: u64,
+    /// Bytes of published write buffers kept as a read cache.
+    pub cached_bytes: u64,
 }
 
 pub(crate) fn table_directory(warehouse: &Path, tenant: &str, name: &str) -> TableDirectory {

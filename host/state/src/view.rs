@@ -4,6 +4,7 @@
 //! without the buffers that go with it.
 
 use crate::flush::NewLocations;
+use crate::metrics::Instruments;
 use crate::pin::Pin;
 use crate::write_buffer::{Location, WriteBuffer};
 use crate::{Error, ErrorKind, Result};
@@ -80,6 +81,7 @@ pub(crate) struct SharedView {
     changed: Condvar,
     limits: ViewLimits,
     pub(crate) counters: Counters,
+    pub(crate) instruments: Instruments,
 }
 
 /// What a subtask may hold, and when it has to wait.
@@ -101,13 +103,14 @@ struct State {
 }
 
 impl SharedView {
-    pub(crate) fn new(pin: Arc<Pin>, subtasks: usize, limits: ViewLimits) -> Self {
+    pub(crate) fn new(table: &str, pin: Arc<Pin>, subtasks: usize, limits: ViewLimits) -> Self {
         let view = Arc::new(View { pin, layers: vec![Vec::new(); subtasks] });
         Self {
             state: Mutex::new(State { view, failure: None }),
             changed: Condvar::new(),
             limits,
             counters: Counters::default(),
+            instruments: Instruments::new(table),
         }
     }
 
@@ -166,6 +169,15 @@ impl SharedView {
         self.changed
             .wait_while(state, |state| state.failure.is_none() && condition(state))
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes of frozen buffers that are not published, and of published ones kept as a cache.
+    pub(crate) fn buffered_bytes(&self) -> (usize, usize) {
+        let view = self.lock().view.clone();
+        view.layers.iter().flatten().fold((0, 0), |(frozen, cached), layer| match layer.published {
+            None => (frozen + layer.bytes, cached),
+            Some(_) => (frozen, cached + layer.bytes),
+        })
     }
 
     /// Puts a frozen buffer before those of the subtask; waits while too many are unpublished

@@ -6,6 +6,8 @@
 use crate::committer::Committer;
 use crate::flush::{Frozen, flush};
 use crate::merge::{MergeTask, Merged};
+use crate::metrics::Instruments;
+use crate::pin::Pin;
 use crate::pool::PoolQueue;
 use crate::view::{Counters, SharedView};
 use crate::write_buffer::WriteBuffer;
@@ -151,6 +153,7 @@ impl Worker {
             while self.flush_next()? {}
             self.start_merges();
             self.expire();
+            self.view.instruments.report(&self.view, self.committer.on_disk());
         }
     }
 
@@ -219,9 +222,12 @@ impl Worker {
         let since = fronts.iter().map(|front| front.since).max().unwrap_or_else(crate::seam::now);
         let buffers: Vec<_> =
             (0_u32..).zip(fronts).map(|(subtask, front)| (subtask, front.buffer)).collect();
+        let table = self.name.clone();
+        let _span = tracing::debug_span!("checkpoint", %table, checkpoint).entered();
         let snapshot = self.flush(checkpoint, &buffers)?;
         self.published += 1;
         self.persist(|worker| worker.committer.tag(checkpoint, snapshot))?;
+        self.view.instruments.checkpoint_seconds.record(since.elapsed());
         let _ = self.events.send(StateEvent::Published {
             table: self.committer.table.name.clone(),
             checkpoint,
@@ -237,10 +243,15 @@ impl Worker {
             .iter()
             .map(|(subtask, buffer)| Frozen { subtask: *subtask, buffer: buffer.clone() })
             .collect();
-        let before = self.committer.pin().snapshot;
+        let table = self.name.clone();
+        let span = tracing::debug_span!("flush", %table, buckets = buffers.len()).entered();
+        let since = crate::seam::now();
+        let before = self.committer.pin().clone();
         let (snapshot, locations) =
             self.persist(|worker| flush(&mut worker.committer, &worker.pool, checkpoint, &frozen))?;
-        Counters::add(&self.view.counters.commits, usize::from(snapshot != before));
+        Counters::add(&self.view.counters.commits, usize::from(snapshot != before.snapshot));
+        self.note_flush(&before, since.elapsed());
+        drop(span);
         let published = frozen
             .into_iter()
             .zip(locations)
@@ -248,6 +259,27 @@ impl Worker {
             .collect();
         self.view.publish(self.committer.pin().clone(), published);
         Ok(snapshot)
+    }
+
+    /// Reports what a flush added to this pin.
+    fn note_flush(&self, before: &Pin, duration: Duration) {
+        let (mut rows, mut bytes) = (0, 0);
+        for of_bucket in &self.committer.pin().buckets {
+            // A flush adds one run, the newest.
+            if let Some(newest) = of_bucket.first()
+                && before.bucket(newest.file.bucket).first().map(|run| run.file.id)
+                    != Some(newest.file.id)
+            {
+                rows += u64::from(newest.file.rows());
+                bytes += newest.file.bytes();
+            }
+        }
+        let instruments = &self.view.instruments;
+        instruments.flush_seconds.record(duration);
+        instruments.flushed_rows.increment(rows);
+        instruments.flushed_bytes.increment(bytes);
+        let duration_ms = duration.as_millis();
+        tracing::debug!(rows, bytes, duration_ms, "flushed");
     }
 
     /// Writes something, with a few attempts while the file system fails.
@@ -332,10 +364,14 @@ impl Worker {
         let report = self.to_self.clone();
         let bucket = task.bucket;
         let name = self.name.clone();
+        let view = self.view.clone();
         let job = move || {
+            let _span = tracing::debug_span!("merge", table = table.name, bucket).entered();
+            let since = crate::seam::now();
             let work = || task.run(&files, &table, &schema, &cancelled);
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
                 .unwrap_or_else(|_| Err(Error::corrupt("a merge panicked")));
+            note_merge(&view.instruments, &result, since.elapsed());
             let _ = report.send(Command::Merged { bucket, result });
         };
         self.pool.submit(&name, Box::new(job));
@@ -364,7 +400,9 @@ impl Worker {
             self.committer.discard(merged.output.as_slice());
             return Ok(());
         };
+        let since = crate::seam::now();
         self.committer.commit(&change)?;
+        self.view.instruments.commit_seconds.record(since.elapsed());
         Counters::add(&self.view.counters.merges, 1);
         self.view.publish(self.committer.pin().clone(), Vec::new());
         Ok(())
@@ -372,13 +410,30 @@ impl Worker {
 
     /// Removes what has expired. A failure is no reason to stop: it is tried again later.
     fn expire(&mut self) {
+        let since = crate::seam::now();
         let Committer { retention, files, table, .. } = &mut self.committer;
         let now_ms = crate::seam::steady_ms();
         let retained_ms = self.options.snapshot_retained_ms;
         match retention.expire(files, table, now_ms, retained_ms) {
             Ok(0) => {}
-            Ok(snapshots) => tracing::debug!(table = table.name, snapshots, "snapshots expired"),
+            Ok(snapshots) => {
+                self.view.instruments.expired_snapshots.increment(snapshots as u64);
+                let duration_ms = since.elapsed().as_millis();
+                tracing::debug!(table = table.name, snapshots, duration_ms, "snapshots expired");
+            }
             Err(error) => tracing::warn!(table = table.name, %error, "snapshots were not expired"),
         }
     }
+}
+
+/// Reports a merge that has ended.
+fn note_merge(instruments: &Instruments, result: &Result<Merged>, duration: Duration) {
+    instruments.merge_seconds.record(duration);
+    let Ok(merged) = result else { return };
+    let rows = merged.output.as_ref().map_or(0, |output| u64::from(output.rows()));
+    let bytes = merged.output.as_ref().map_or(0, |output| output.bytes());
+    instruments.merged_rows.increment(rows);
+    instruments.merged_bytes.increment(bytes);
+    let (runs, duration_ms) = (merged.task.inputs.len(), duration.as_millis());
+    tracing::debug!(runs, rows, bytes, duration_ms, "merged");
 }

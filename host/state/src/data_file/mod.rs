@@ -53,6 +53,10 @@ impl DataFile {
     pub(crate) fn rows(&self) -> u32 {
         self.content.rows()
     }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        u64::try_from(self.meta.file_size).unwrap_or(0)
+    }
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
 pub(crate) fn prepare(workspace: &Workspace) -> Result<()> {
     say(&format!("wasm target     {}", wasm_target()?));
     say(&format!("oracle python   {}", oracle_python(workspace)?));
+    say(&format!("other readers   {}", readers_python(workspace)));
     Ok(())
 }
 
@@ -126,11 +127,21 @@ fn run_as_root(words: &[&str]) {
     }
 }
 
-/// Makes the virtual environment of the oracles, unless it is there with the same requirements.
 fn oracle_python(workspace: &Workspace) -> Result<String> {
-    let python = workspace.oracle_python();
-    let directory = workspace.target.join("oracles-venv");
-    let requirements = workspace.root.join("tests/oracles/requirements.txt");
+    environment(workspace, &workspace.oracle_python(), "requirements.txt")
+}
+
+/// The tests skip what has no build for this machine.
+fn readers_python(workspace: &Workspace) -> String {
+    environment(workspace, &workspace.readers_python(), "readers.txt")
+        .unwrap_or_else(|error| format!("skipped: {error:#}"))
+}
+
+/// Makes the virtual environment of a Python with these packages of `tests/oracles`, unless it is
+/// there with the same.
+fn environment(workspace: &Workspace, python: &Path, packages: &str) -> Result<String> {
+    let directory = python.ancestors().nth(2).context("a Python has no environment")?;
+    let requirements = workspace.root.join("tests/oracles").join(packages);
     let wanted = std::fs::read_to_string(&requirements)
         .with_context(|| format!("cannot read {}", requirements.display()))?;
     // Written last: a half-made environment has none.
@@ -139,12 +150,12 @@ fn oracle_python(workspace: &Workspace) -> Result<String> {
         return Ok(python.display().to_string());
     }
     if directory.exists() {
-        std::fs::remove_dir_all(&directory)
+        std::fs::remove_dir_all(directory)
             .with_context(|| format!("cannot remove {}", directory.display()))?;
     }
     let system = system_python()?;
     let mut create = Command::new(&system);
-    create.args(["-m", "venv"]).arg(&directory);
+    create.args(["-m", "venv"]).arg(directory);
     if run_command(&mut create).is_err() {
         // Debian packs the module apart.
         install(&["python3-venv"]);
@@ -153,7 +164,7 @@ fn oracle_python(workspace: &Workspace) -> Result<String> {
         )?;
     }
     run_command(
-        Command::new(&python)
+        Command::new(python)
             .args([
                 "-m",
                 "pip",

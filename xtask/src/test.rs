@@ -27,6 +27,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     }
     command.args(&args.cargo);
     command.env("HOWDAH_ORACLE_PYTHON", workspace.oracle_python());
+    command.env("HOWDAH_READERS_PYTHON", workspace.readers_python());
     if args.full {
         command.env("HOWDAH_TEST_FULL", "1").env("PROPTEST_CASES", "1024");
     }

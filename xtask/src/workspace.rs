@@ -37,6 +37,11 @@ impl Workspace {
         self.target.join("oracles-venv/bin/python")
     }
 
+    /// The Python that has the packages of `tests/oracles/readers.txt`.
+    pub(crate) fn readers_python(&self) -> PathBuf {
+        self.target.join("readers-venv/bin/python")
+    }
+
     /// The release build of the command.
     pub(crate) fn release_binary(&self) -> PathBuf {
         self.target.join("release/howdah")

@@ -26,6 +26,7 @@ mod maintenance;
 mod metrics;
 mod model;
 mod oracle;
+mod oracles;
 mod probes;
 mod rescales;
 mod soak;

@@ -241,10 +241,8 @@ impl Recorder {
             (IoKind::Rename, Some(to)) => {
                 self.change(to, self.durable(to));
                 self.change(path, self.durable(path));
-                self.unsynced.remove(to);
-                if let Some(durable) = self.unsynced.remove(path) {
-                    self.unsynced.insert(to.to_owned(), durable);
-                }
+                self.unsynced.retain(|file, _| !file.starts_with(to));
+                self.moved(path, to);
             }
             (IoKind::Link, Some(to)) => self.change(to, Before::Nothing),
             (IoKind::Remove | IoKind::RemoveDirectory, _) => {
@@ -258,6 +256,24 @@ impl Recorder {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// What is below a path is found below another from now on.
+    fn moved(&mut self, from: &Path, to: &Path) {
+        let below = |path: &Path| match path.strip_prefix(from) {
+            Ok(within) if within == Path::new("") => Some(to.to_owned()),
+            Ok(within) => Some(to.join(within)),
+            Err(_) => None,
+        };
+        let unsynced = std::mem::take(&mut self.unsynced).into_iter();
+        self.unsynced =
+            unsynced.map(|(path, durable)| (below(&path).unwrap_or(path), durable)).collect();
+        for change in &mut self.changes {
+            if let Some(directory) = below(&change.directory) {
+                change.directory = directory;
+                change.path = below(&change.path).unwrap_or_default();
+            }
         }
     }
 

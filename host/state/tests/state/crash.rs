@@ -1,8 +1,11 @@
 //! The death of the process, and of the machine, at any call to the file system.
 
-use crate::faults::{Acknowledged, calls, check, sample, work};
-use crate::fixture::eager;
+use crate::checkpoints::{directory, quiet, request};
+use crate::faults::{Acknowledged, acknowledge, calls, change, check, sample, work};
+use crate::fixture::{Fixture, Model, TABLE, eager, scan};
 use howdah_state::*;
+use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Runs the job until it dies at each of these calls, then checks what is left.
 fn die(some: u64, seed: u64, effect: Effect) {
@@ -55,4 +58,111 @@ fn loss_of_power_that_undoes_all_that_was_not_synced_loses_nothing() {
 #[test]
 fn loss_of_power_that_undoes_some_of_what_was_not_synced_loses_nothing() {
     lose_power(20, 5, |call| call.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1);
+}
+
+/// Checkpoints whose confirmation was reported and whose removal was not asked for, with the rows
+/// of the table.
+type Confirmed = BTreeMap<u64, Model>;
+
+/// Takes checkpoints to a directory, removes older ones, restores the newest.
+fn keep(root: &Path, faults: &Faults, confirmed: &mut Confirmed) -> Result<()> {
+    let warehouse = root.join("warehouse");
+    let mut fixture = Fixture::open(&warehouse, 2, eager(), Restore::Fresh)?;
+    let target = CheckpointTarget::directory(&root.join("target"), true)?.with_faults(faults)?;
+    let mut store = CheckpointStore::open(target)?;
+    let (mut model, mut acknowledged) = (Model::new(), Acknowledged::new());
+    for checkpoint in 1..=4 {
+        change(&mut fixture, &mut model, checkpoint)?;
+        acknowledge(&mut fixture, &model, checkpoint, &mut acknowledged)?;
+        let tables = [(TABLE.to_owned(), acknowledged[&checkpoint].0)];
+        store.checkpoint(&request(&warehouse, checkpoint, &tables), &quiet)?;
+        confirmed.insert(checkpoint, model.clone());
+        if checkpoint > 2 {
+            *confirmed = confirmed.split_off(&(checkpoint - 1));
+            store.subsume(checkpoint - 1)?;
+        }
+    }
+    let restored = root.join("restored");
+    store.restore(4, &restored, &quiet)?;
+    assert_eq!(scan(&restored, At::Checkpoint(4))?, model);
+    Ok(())
+}
+
+/// Opens the target without faults: what was confirmed can be restored, and no file is left that
+/// no checkpoint has.
+fn check_target(root: &Path, confirmed: &Confirmed) {
+    let mut store = CheckpointStore::open(directory(&root.join("target"))).unwrap();
+    let listed: Vec<u64> = store.list().iter().map(|info| info.checkpoint).collect();
+    for (checkpoint, model) in confirmed {
+        assert!(listed.contains(checkpoint), "{checkpoint} is not among {listed:?}");
+        let restored = tempfile::tempdir_in(root).unwrap();
+        store.restore(*checkpoint, restored.path(), &quiet).unwrap();
+        assert_eq!(&scan(restored.path(), At::Checkpoint(*checkpoint)).unwrap(), model);
+    }
+    for checkpoint in &listed {
+        store.verify(*checkpoint, &quiet).unwrap();
+    }
+    for checkpoint in listed {
+        store.remove(checkpoint).unwrap();
+    }
+    let left: Vec<_> = files_below(&root.join("target"));
+    assert!(left.is_empty(), "{left:?} are left");
+    // The restore that failed can be made again.
+    if let Some(restored) = root.join("restored").read_dir().ok() {
+        let names: Vec<_> = restored.map(|entry| entry.unwrap().file_name()).collect();
+        assert!(names.iter().all(|name| name != "default.db") || confirmed.contains_key(&4));
+    }
+}
+
+fn files_below(directory: &Path) -> Vec<std::path::PathBuf> {
+    let mut files = Vec::new();
+    for entry in directory.read_dir().into_iter().flatten() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => files.extend(files_below(&path)),
+            false if path.ends_with("LOCK") => {}
+            false => files.push(path),
+        }
+    }
+    files
+}
+
+/// Has checkpoints taken to a target with a failure at each of these calls.
+fn fail_target(some: u64, seed: u64, faults_at: impl Fn(u64) -> Faults) {
+    let calls = {
+        let root = tempfile::tempdir().unwrap();
+        let (faults, mut confirmed) = (Faults::none(), Confirmed::new());
+        keep(root.path(), &faults, &mut confirmed).unwrap();
+        let calls = faults.calls();
+        check_target(root.path(), &confirmed);
+        calls
+    };
+    for call in sample(calls, some, seed) {
+        let root = tempfile::tempdir().unwrap();
+        let (faults, mut confirmed) = (faults_at(call), Confirmed::new());
+        let result = keep(root.path(), &faults, &mut confirmed);
+        println!("failed at call {call}, {:?}: {result:?}", faults.failed());
+        faults.lose_power(call / 2).unwrap();
+        check_target(root.path(), &confirmed);
+    }
+}
+
+#[test]
+fn target_survives_a_death_in_the_middle_of_a_write() {
+    fail_target(15, 6, |call| Faults::at(call, Fault::Crash(Effect::Half)));
+}
+
+#[test]
+fn target_survives_a_death_after_a_call() {
+    fail_target(15, 7, |call| Faults::at(call, Fault::Crash(Effect::Whole)));
+}
+
+#[test]
+fn target_survives_a_loss_of_power() {
+    fail_target(20, 8, |call| Faults::recording(call, Fault::Crash(Effect::Whole)));
+}
+
+#[test]
+fn target_survives_a_full_disk() {
+    fail_target(15, 9, |call| Faults::at(call, Fault::Always(28)));
 }

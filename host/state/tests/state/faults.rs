@@ -66,7 +66,7 @@ fn work_on(
     fixture.store.close()
 }
 
-fn change(fixture: &mut Fixture, model: &mut Model, checkpoint: u64) -> Result<()> {
+pub(crate) fn change(fixture: &mut Fixture, model: &mut Model, checkpoint: u64) -> Result<()> {
     let step = checkpoint as i64;
     let changed: Model =
         (0..12).map(|i| ((i * 7 + step * 5) % 40, (step * 100 + i, Some("x".repeat(9))))).collect();
@@ -80,7 +80,7 @@ fn change(fixture: &mut Fixture, model: &mut Model, checkpoint: u64) -> Result<(
     Ok(())
 }
 
-fn acknowledge(
+pub(crate) fn acknowledge(
     fixture: &mut Fixture,
     model: &Model,
     checkpoint: u64,

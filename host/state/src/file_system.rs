@@ -177,6 +177,23 @@ impl FileSystem {
         self.call(IoKind::Metadata, "read", path, || Ok(std::fs::metadata(path)?.len()))
     }
 
+    /// Makes a directory that the user named (absolute), and those above it, durable if the store
+    /// is set so.
+    pub(crate) fn create_root(&self, path: &Path) -> Result<()> {
+        // An earlier start may have died between making and syncing it.
+        let mut new = vec![path];
+        if self.sync {
+            for above in path.ancestors().skip(1) {
+                if self.exists(above)? {
+                    break;
+                }
+                new.push(above);
+            }
+        }
+        self.create_directory(path)?;
+        new.iter().filter_map(|new| new.parent()).try_for_each(|above| self.sync_directory(above))
+    }
+
     pub(crate) fn create_directory(&self, path: &Path) -> Result<()> {
         self.call(IoKind::CreateDirectory, "create directory", path, || {
             std::fs::create_dir_all(path)

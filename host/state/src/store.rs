@@ -237,9 +237,9 @@ impl StateStore {
         }
         let files = FileSystem::new(options.sync, options.faults.clone())?
             .with_read_mode(options.read_mode);
-        files.create_directory(warehouse)?;
         let warehouse = std::path::absolute(warehouse)
             .map_err(|error| Error::io("resolve", warehouse, error))?;
+        files.create_root(&warehouse)?;
         let lock = Lock::take(&files, &warehouse)?;
         let pool = Pool::start(options.background_threads)?;
         Ok(Self {

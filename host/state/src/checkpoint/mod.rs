@@ -409,8 +409,7 @@ impl CheckpointStore {
         if pending.state == PendingState::Confirming {
             self.target.remove(&[document_path(id)])?;
         }
-        let files: Vec<String> = pending.new.iter().map(|new| file_path(&new.place)).collect();
-        self.target.remove(&files)?;
+        self.remove_files(pending.new.iter().map(|new| &new.place))?;
         self.target.remove(&[intent_path(id, false)])?;
         self.pending = None;
         Ok(())
@@ -531,8 +530,7 @@ impl CheckpointStore {
         self.write_intent(&intent)?;
         self.target.remove(&[document_path(checkpoint)])?;
         self.sync_documents()?;
-        self.target
-            .remove(&intent.files.iter().map(|place| file_path(place)).collect::<Vec<_>>())?;
+        self.remove_files(intent.files.iter())?;
         self.target.remove(&[intent_path(checkpoint, true)])?;
         if let Some(Ok(document)) = self.documents.remove(&checkpoint) {
             self.held.release(&document);
@@ -548,6 +546,15 @@ impl CheckpointStore {
         self.document(checkpoint)?;
         let older: Vec<u64> = self.documents.range(..checkpoint).map(|(id, _)| *id).collect();
         older.into_iter().try_for_each(|id| self.remove(id))
+    }
+
+    /// Removes files of tables for good: no crash may bring them back once nothing names them.
+    fn remove_files<'a>(&self, places: impl Iterator<Item = &'a String>) -> Result<()> {
+        let files: Vec<String> = places.map(|place| file_path(place)).collect();
+        self.target.remove(&files)?;
+        let directories: BTreeSet<&str> =
+            files.iter().filter_map(|path| Some(path.rsplit_once('/')?.0)).collect();
+        self.target.sync_existing(directories.into_iter())
     }
 
     /// No crash may bring a document back whose files are gone.
@@ -639,7 +646,7 @@ impl CheckpointStore {
             return Ok(());
         }
         let unneeded = intent.files.iter().filter(|place| !self.held.0.contains_key(*place));
-        self.target.remove(&unneeded.map(|place| file_path(place)).collect::<Vec<_>>())?;
+        self.remove_files(unneeded)?;
         self.target.remove(&[path])
     }
 

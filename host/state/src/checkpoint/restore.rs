@@ -60,9 +60,9 @@ pub(super) fn restore(
     progress: OnProgress<'_>,
 ) -> Result<RestoredCheckpoint> {
     let files = target.files();
-    files.create_directory(warehouse)?;
     let warehouse =
         std::path::absolute(warehouse).map_err(|error| Error::io("resolve", warehouse, error))?;
+    files.create_root(&warehouse)?;
     let _lock = Lock::take(files, &warehouse)?;
     let database = warehouse.join(format!("{}.db", document.tenant));
     if !files.list(&database)?.is_empty() {

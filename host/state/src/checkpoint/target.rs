@@ -140,7 +140,7 @@ impl CheckpointTarget {
         if let Place::Directory { root, lock } = &mut self.place
             && lock.is_none()
         {
-            self.files.create_directory(root)?;
+            self.files.create_root(root)?;
             *lock = Some(Lock::take(&self.files, root)?);
             for directory in directories {
                 self.files.create_directory(&root.join(directory))?;
@@ -285,6 +285,21 @@ impl CheckpointTarget {
         if let Place::Directory { root, .. } = &self.place {
             for directory in directories {
                 self.files.sync_directory(&root.join(directory))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same, of those that are there.
+    pub(super) fn sync_existing<'a>(
+        &self,
+        directories: impl Iterator<Item = &'a str>,
+    ) -> Result<()> {
+        if let Place::Directory { root, .. } = &self.place {
+            for directory in directories.map(|directory| root.join(directory)) {
+                if self.files.is_directory(&directory)? {
+                    self.files.sync_directory(&directory)?;
+                }
             }
         }
         Ok(())

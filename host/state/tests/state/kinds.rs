@@ -1,5 +1,5 @@
-//! List, map, reducing state and timers against plain collections, through flushes, merges,
-//! roll-backs and restarts.
+//! All kinds of state against plain collections, through flushes, merges, roll-backs, restarts
+//! and changes of parallelism.
 
 use crate::fixture::{eager, key_columns, keys};
 use arrow_array::cast::AsArray;
@@ -10,6 +10,8 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+
+const KEY_GROUPS: u32 = 16;
 
 pub(crate) fn map_key() -> Vec<Column> {
     vec![Column::required("item", ColumnType::Utf8)]
@@ -39,7 +41,7 @@ pub(crate) fn descriptor(kind: StateKind, ttl_ms: Option<u64>) -> StateDescripto
         key: key_columns(),
         value,
         parallelism: 1,
-        key_groups: 16,
+        key_groups: KEY_GROUPS,
     }
 }
 
@@ -49,8 +51,19 @@ pub(crate) fn open(
     options: StoreOptions,
     restore: Restore,
 ) -> (StateStore, StateTable) {
+    open_parallel(warehouse, kind, 1, options, restore)
+}
+
+fn open_parallel(
+    warehouse: &Path,
+    kind: StateKind,
+    parallelism: u32,
+    options: StoreOptions,
+    restore: Restore,
+) -> (StateStore, StateTable) {
     let store = StateStore::open(warehouse, "default", options).unwrap();
-    let table = store.open_table(&descriptor(kind, None), restore).unwrap();
+    let wanted = StateDescriptor { parallelism, ..descriptor(kind, None) };
+    let table = store.open_table(&wanted, restore).unwrap();
     (store, table)
 }
 
@@ -77,16 +90,22 @@ fn read_numbers(column: &ArrayRef) -> Vec<Option<i64>> {
     column.as_primitive::<Int64Type>().iter().collect()
 }
 
-/// A state and what it should hold.
+/// A subtask of a state and what it should hold.
 trait Subject: Sized {
     type Step: std::fmt::Debug + Clone;
     type Model: Default + Clone;
     fn kind() -> StateKind;
-    fn new(table: &StateTable) -> Self;
+    fn new(table: &StateTable, subtask: u32) -> Self;
+    /// What a step says of these keys.
+    fn part_of_step(step: &Self::Step, owns: &dyn Fn(i64) -> bool) -> Self::Step;
+    /// What a model holds for these keys.
+    fn part_of_model(model: &Self::Model, owns: &dyn Fn(i64) -> bool) -> Self::Model;
+    /// One model of several for different keys.
+    fn together(models: impl Iterator<Item = Self::Model>) -> Self::Model;
     /// Does a step, and checks what it reads.
     fn step(&mut self, model: &mut Self::Model, step: &Self::Step);
-    /// Compares everything.
-    fn check(&mut self, model: &Self::Model);
+    /// The step that reads all there can be.
+    fn everything() -> Self::Step;
     fn freeze(&mut self, checkpoint: u64);
 }
 
@@ -96,63 +115,211 @@ enum Event<S> {
     Checkpoint,
     /// Dies and comes back at the checkpoint that many before the last.
     Crash(usize),
+    /// The same, with that many subtasks.
+    Rescale(usize, u32),
 }
 
 fn events<S: std::fmt::Debug + Clone + 'static>(
     step: impl Strategy<Value = S> + 'static,
 ) -> impl Strategy<Value = Vec<Event<S>>> {
     let event = prop_oneof![
-        8 => step.prop_map(Event::Step),
-        3 => Just(Event::Checkpoint),
-        1 => (0..3_usize).prop_map(Event::Crash),
+        16 => step.prop_map(Event::Step),
+        6 => Just(Event::Checkpoint),
+        2 => (0..3_usize).prop_map(Event::Crash),
+        1 => (0..2_usize, 1..6_u32).prop_map(|(back, to)| Event::Rescale(back, to)),
     ];
     proptest::collection::vec(event, 1..50)
 }
 
-fn run<S: Subject>(events: &[Event<S::Step>], options: &StoreOptions) {
-    let directory = tempfile::tempdir().unwrap();
-    let mut opened = Some(open(directory.path(), S::kind(), options.clone(), Restore::Fresh));
-    let mut subject = S::new(&opened.as_ref().unwrap().1);
-    let mut model = S::Model::default();
-    let mut checkpoints: BTreeMap<u64, (i64, S::Model)> = BTreeMap::new();
-    let mut next = 1;
-    for event in events {
-        match event {
-            Event::Step(step) => subject.step(&mut model, step),
-            Event::Checkpoint => {
-                subject.freeze(next);
-                let (store, table) = opened.as_ref().unwrap();
-                let snapshot = published(store);
-                checkpoints.insert(next, (snapshot, model.clone()));
-                next += 1;
-                if checkpoints.len() > 3 {
-                    checkpoints.pop_first();
-                }
-                let retained: Vec<_> =
-                    checkpoints.iter().map(|(id, (snapshot, _))| (*id, *snapshot)).collect();
-                table.retain(&retained).unwrap();
-            }
-            Event::Crash(back) => {
-                drop(opened.take());
-                let chosen = checkpoints.len().saturating_sub(1 + back);
-                let restore = match checkpoints.iter().nth(chosen) {
-                    Some((id, (snapshot, state))) => {
-                        let (id, snapshot) = (*id, *snapshot);
-                        model = state.clone();
-                        checkpoints.retain(|other, _| *other <= id);
-                        Restore::Snapshot(snapshot)
-                    }
-                    None => {
-                        model = S::Model::default();
-                        Restore::Fresh
-                    }
-                };
-                opened = Some(open(directory.path(), S::kind(), options.clone(), restore));
-                subject = S::new(&opened.as_ref().unwrap().1);
-            }
+/// A state that is put through events.
+struct Trial<'a, S: Subject> {
+    warehouse: &'a Path,
+    options: &'a StoreOptions,
+    parallelism: u32,
+    /// The store, its table and all subtasks, while the process lives.
+    open: Option<(StateStore, StateTable, Vec<S>)>,
+    /// For each subtask.
+    models: Vec<S::Model>,
+    /// Snapshot, parallelism and content of the last few checkpoints.
+    checkpoints: BTreeMap<u64, (i64, u32, S::Model)>,
+    next_checkpoint: u64,
+}
+
+impl<'a, S: Subject> Trial<'a, S> {
+    fn begin(warehouse: &'a Path, options: &'a StoreOptions) -> Self {
+        let mut trial = Self {
+            warehouse,
+            options,
+            parallelism: 1,
+            open: None,
+            models: Vec::new(),
+            checkpoints: BTreeMap::new(),
+            next_checkpoint: 1,
+        };
+        trial.restart(Restore::Fresh, &S::Model::default());
+        trial
+    }
+
+    fn owner(&self, id: i64) -> u32 {
+        let groups = KeyGroups::new(KEY_GROUPS, self.parallelism).unwrap();
+        groups.subtask_of(keys(&[id]).encoded().hashes()[0])
+    }
+
+    fn restart(&mut self, restore: Restore, model: &S::Model) {
+        self.open = None;
+        let options = self.options.clone();
+        let (store, table) =
+            open_parallel(self.warehouse, S::kind(), self.parallelism, options, restore);
+        let subtasks = (0..self.parallelism).map(|subtask| S::new(&table, subtask)).collect();
+        self.open = Some((store, table, subtasks));
+        self.models = (0..self.parallelism)
+            .map(|subtask| S::part_of_model(model, &|id| self.owner(id) == subtask))
+            .collect();
+    }
+
+    fn step(&mut self, step: &S::Step) {
+        for subtask in 0..self.parallelism {
+            let part = S::part_of_step(step, &|id| self.owner(id) == subtask);
+            let (_, _, subtasks) = self.open.as_mut().unwrap();
+            subtasks[subtask as usize].step(&mut self.models[subtask as usize], &part);
         }
     }
-    subject.check(&model);
+
+    fn checkpoint(&mut self) {
+        let (store, table, subtasks) = self.open.as_mut().unwrap();
+        for subtask in subtasks {
+            subtask.freeze(self.next_checkpoint);
+        }
+        let snapshot = published(store);
+        let content = S::together(self.models.iter().cloned());
+        self.checkpoints.insert(self.next_checkpoint, (snapshot, self.parallelism, content));
+        self.next_checkpoint += 1;
+        if self.checkpoints.len() > 3 {
+            self.checkpoints.pop_first();
+        }
+        let retained: Vec<_> =
+            self.checkpoints.iter().map(|(id, (snapshot, ..))| (*id, *snapshot)).collect();
+        table.retain(&retained).unwrap();
+    }
+
+    /// Comes back at the checkpoint that many before the last, with this many subtasks or as
+    /// many as it had then.
+    fn crash(&mut self, back: usize, parallelism: Option<u32>) {
+        let chosen = self.checkpoints.len().saturating_sub(1 + back);
+        let Some((&id, (snapshot, had, content))) = self.checkpoints.iter().nth(chosen) else {
+            self.parallelism = parallelism.unwrap_or(self.parallelism);
+            return self.restart(Restore::Fresh, &S::Model::default());
+        };
+        let (snapshot, had, content) = (*snapshot, *had, content.clone());
+        self.parallelism = parallelism.unwrap_or(had);
+        self.checkpoints.retain(|other, _| *other <= id);
+        match parallelism {
+            Some(_) => self.restart(Restore::Rescaled(snapshot), &content),
+            None => self.restart(Restore::Snapshot(snapshot), &content),
+        }
+    }
+}
+
+fn run<S: Subject>(events: &[Event<S::Step>], options: &StoreOptions) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut trial = Trial::<S>::begin(directory.path(), options);
+    for event in events {
+        match event {
+            Event::Step(step) => trial.step(step),
+            Event::Checkpoint => trial.checkpoint(),
+            Event::Crash(back) => trial.crash(*back, None),
+            Event::Rescale(back, parallelism) => trial.crash(*back, Some(*parallelism)),
+        }
+    }
+    trial.step(&S::everything());
+}
+
+/// Those of a list that belong to these keys.
+fn owned<T: Clone>(all: &[T], id: impl Fn(&T) -> i64, owns: &dyn Fn(i64) -> bool) -> Vec<T> {
+    all.iter().filter(|one| owns(id(one))).cloned().collect()
+}
+
+// Values.
+
+#[derive(Debug, Clone)]
+enum ValueStep {
+    Put(Vec<(i64, Option<i64>)>),
+    Delete(Vec<i64>),
+    Get(Vec<i64>),
+    ReadAhead(Vec<i64>),
+}
+
+impl Subject for ValueState {
+    type Step = ValueStep;
+    type Model = BTreeMap<i64, Option<i64>>;
+
+    fn kind() -> StateKind {
+        StateKind::Value
+    }
+
+    fn new(table: &StateTable, subtask: u32) -> Self {
+        table.value_state(subtask).unwrap()
+    }
+
+    fn part_of_step(step: &ValueStep, owns: &dyn Fn(i64) -> bool) -> ValueStep {
+        match step {
+            ValueStep::Put(rows) => ValueStep::Put(owned(rows, |row| row.0, owns)),
+            ValueStep::Delete(ids) => ValueStep::Delete(owned(ids, |id| *id, owns)),
+            ValueStep::Get(ids) => ValueStep::Get(owned(ids, |id| *id, owns)),
+            ValueStep::ReadAhead(ids) => ValueStep::ReadAhead(owned(ids, |id| *id, owns)),
+        }
+    }
+
+    fn part_of_model(model: &Self::Model, owns: &dyn Fn(i64) -> bool) -> Self::Model {
+        model.iter().filter(|(id, _)| owns(**id)).map(|(id, value)| (*id, *value)).collect()
+    }
+
+    fn together(models: impl Iterator<Item = Self::Model>) -> Self::Model {
+        models.flatten().collect()
+    }
+
+    fn step(&mut self, model: &mut Self::Model, step: &ValueStep) {
+        match step {
+            ValueStep::Put(rows) => {
+                let ids: Vec<i64> = rows.iter().map(|(id, _)| *id).collect();
+                let values: Vec<_> = rows.iter().map(|(_, value)| *value).collect();
+                self.put(&keys(&ids), &[numbers(&values)]).unwrap();
+                model.extend(rows.iter().copied());
+            }
+            ValueStep::Delete(ids) => {
+                self.delete(&keys(ids)).unwrap();
+                model.retain(|id, _| !ids.contains(id));
+            }
+            ValueStep::Get(ids) => {
+                let found = self.get(&keys(ids)).unwrap();
+                let values = read_numbers(&found.columns[0]);
+                for (at, id) in ids.iter().enumerate() {
+                    let found = found.present.value(at).then_some(values[at]);
+                    assert_eq!(found, model.get(id).copied(), "key {id}");
+                }
+            }
+            ValueStep::ReadAhead(ids) => self.read_ahead(&keys(ids)).unwrap(),
+        }
+    }
+
+    fn everything() -> ValueStep {
+        ValueStep::Get((0..40).collect())
+    }
+
+    fn freeze(&mut self, checkpoint: u64) {
+        ValueState::freeze(self, checkpoint).unwrap();
+    }
+}
+
+fn value_step() -> impl Strategy<Value = ValueStep> {
+    let row = (0..40_i64, proptest::option::of(0..100_i64));
+    let ids = || proptest::collection::vec(0..40_i64, 1..15);
+    prop_oneof![
+        4 => proptest::collection::vec(row, 1..20).prop_map(ValueStep::Put),
+        2 => ids().prop_map(ValueStep::Delete),
+        3 => ids().prop_map(ValueStep::Get),
+        1 => ids().prop_map(ValueStep::ReadAhead),
+    ]
 }
 
 // Lists.
@@ -172,8 +339,24 @@ impl Subject for ListState {
         StateKind::List
     }
 
-    fn new(table: &StateTable) -> Self {
-        table.list_state(0).unwrap()
+    fn new(table: &StateTable, subtask: u32) -> Self {
+        table.list_state(subtask).unwrap()
+    }
+
+    fn part_of_step(step: &ListStep, owns: &dyn Fn(i64) -> bool) -> ListStep {
+        match step {
+            ListStep::Append(rows) => ListStep::Append(owned(rows, |row| row.0, owns)),
+            ListStep::Clear(ids) => ListStep::Clear(owned(ids, |id| *id, owns)),
+            ListStep::Get(ids) => ListStep::Get(owned(ids, |id| *id, owns)),
+        }
+    }
+
+    fn part_of_model(model: &Self::Model, owns: &dyn Fn(i64) -> bool) -> Self::Model {
+        model.iter().filter(|(id, _)| owns(**id)).map(|(id, list)| (*id, list.clone())).collect()
+    }
+
+    fn together(models: impl Iterator<Item = Self::Model>) -> Self::Model {
+        models.flatten().collect()
     }
 
     fn step(&mut self, model: &mut Self::Model, step: &ListStep) {
@@ -206,8 +389,8 @@ impl Subject for ListState {
         }
     }
 
-    fn check(&mut self, model: &Self::Model) {
-        self.step(&mut model.clone(), &ListStep::Get((0..12).collect()));
+    fn everything() -> ListStep {
+        ListStep::Get((0..12).collect())
     }
 
     fn freeze(&mut self, checkpoint: u64) {
@@ -231,10 +414,10 @@ fn list_step() -> impl Strategy<Value = ListStep> {
 enum MapStep {
     Put(Vec<(i64, String, Option<i64>)>),
     Delete(Vec<(i64, String)>),
-    Clear(i64),
+    Clear(Vec<i64>),
     Get(Vec<(i64, String)>),
     Entries(Vec<i64>),
-    Range(i64, Option<String>, Option<String>, usize),
+    Range(Vec<i64>, Option<String>, Option<String>, usize),
 }
 
 impl Subject for MapState {
@@ -245,8 +428,31 @@ impl Subject for MapState {
         StateKind::Map { map_key: map_key() }
     }
 
-    fn new(table: &StateTable) -> Self {
-        table.map_state(0).unwrap()
+    fn new(table: &StateTable, subtask: u32) -> Self {
+        table.map_state(subtask).unwrap()
+    }
+
+    fn part_of_step(step: &MapStep, owns: &dyn Fn(i64) -> bool) -> MapStep {
+        match step {
+            MapStep::Put(rows) => MapStep::Put(owned(rows, |row| row.0, owns)),
+            MapStep::Delete(rows) => MapStep::Delete(owned(rows, |row| row.0, owns)),
+            MapStep::Clear(ids) => MapStep::Clear(owned(ids, |id| *id, owns)),
+            MapStep::Get(rows) => MapStep::Get(owned(rows, |row| row.0, owns)),
+            MapStep::Entries(ids) => MapStep::Entries(owned(ids, |id| *id, owns)),
+            MapStep::Range(ids, from, to, limit) => {
+                let ids = owned(ids, |id| *id, owns);
+                MapStep::Range(ids, from.clone(), to.clone(), *limit)
+            }
+        }
+    }
+
+    fn part_of_model(model: &Self::Model, owns: &dyn Fn(i64) -> bool) -> Self::Model {
+        let owned = model.iter().filter(|((id, _), _)| owns(*id));
+        owned.map(|(entry, value)| (entry.clone(), *value)).collect()
+    }
+
+    fn together(models: impl Iterator<Item = Self::Model>) -> Self::Model {
+        models.flatten().collect()
     }
 
     fn step(&mut self, model: &mut Self::Model, step: &MapStep) {
@@ -272,9 +478,9 @@ impl Subject for MapState {
                     model.remove(entry);
                 });
             }
-            MapStep::Clear(id) => {
-                self.clear(&keys(&[*id])).unwrap();
-                model.retain(|(of, _), _| of != id);
+            MapStep::Clear(ids) => {
+                self.clear(&keys(ids)).unwrap();
+                model.retain(|(of, _), _| !ids.contains(of));
             }
             MapStep::Get(entries) => {
                 let (keys, key_of, items) = named(entries);
@@ -302,35 +508,35 @@ impl Subject for MapState {
                     .collect();
                 assert_eq!(found, wanted);
             }
-            MapStep::Range(id, from, to, limit) => {
+            MapStep::Range(ids, from, to, limit) => {
                 let bound = |text: &Option<String>| text.clone().map(|text| [texts(&[text])]);
                 let (from_bound, to_bound) = (bound(from), bound(to));
                 let found = self
                     .range(
-                        &keys(&[*id]),
+                        &keys(ids),
                         from_bound.as_ref().map(<[ArrayRef; 1]>::as_slice),
                         to_bound.as_ref().map(<[ArrayRef; 1]>::as_slice),
                         *limit,
                     )
                     .unwrap();
                 let items: Vec<_> = found.map_key[0].as_string::<i32>().iter().flatten().collect();
-                let wanted: Vec<_> = model
-                    .keys()
-                    .filter(|(of, item)| {
-                        of == id
-                            && from.as_ref().is_none_or(|from| item >= from)
-                            && to.as_ref().is_none_or(|to| item < to)
-                    })
-                    .map(|(_, item)| item.as_str())
-                    .take(*limit)
-                    .collect();
+                let within = |item: &String| {
+                    from.as_ref().is_none_or(|from| item >= from)
+                        && to.as_ref().is_none_or(|to| item < to)
+                };
+                let of_key = |id: &i64| {
+                    let id = *id;
+                    let entries = model.keys().filter(move |(of, item)| *of == id && within(item));
+                    entries.map(|(_, item)| item.as_str()).take(*limit)
+                };
+                let wanted: Vec<_> = ids.iter().flat_map(of_key).collect();
                 assert_eq!(items, wanted);
             }
         }
     }
 
-    fn check(&mut self, model: &Self::Model) {
-        self.step(&mut model.clone(), &MapStep::Entries((0..6).collect()));
+    fn everything() -> MapStep {
+        MapStep::Entries((0..6).collect())
     }
 
     fn freeze(&mut self, checkpoint: u64) {
@@ -346,11 +552,11 @@ fn map_step() -> impl Strategy<Value = MapStep> {
     prop_oneof![
         4 => proptest::collection::vec(row, 1..10).prop_map(MapStep::Put),
         2 => proptest::collection::vec(entry.clone(), 1..6).prop_map(MapStep::Delete),
-        1 => (0..6_i64).prop_map(MapStep::Clear),
+        1 => (0..6_i64).prop_map(|id| MapStep::Clear(vec![id])),
         2 => proptest::collection::vec(entry, 1..6).prop_map(MapStep::Get),
         1 => proptest::collection::vec(0..6_i64, 1..4).prop_map(MapStep::Entries),
         1 => (0..6_i64, bound(), bound(), 1..5_usize)
-            .prop_map(|(id, from, to, limit)| MapStep::Range(id, from, to, limit)),
+            .prop_map(|(id, from, to, limit)| MapStep::Range(vec![id], from, to, limit)),
     ]
 }
 
@@ -374,8 +580,24 @@ impl Subject for ReducingState {
         reducers()
     }
 
-    fn new(table: &StateTable) -> Self {
-        table.reducing_state(0).unwrap()
+    fn new(table: &StateTable, subtask: u32) -> Self {
+        table.reducing_state(subtask).unwrap()
+    }
+
+    fn part_of_step(step: &ReduceStep, owns: &dyn Fn(i64) -> bool) -> ReduceStep {
+        match step {
+            ReduceStep::Add(rows) => ReduceStep::Add(owned(rows, |row| row.0, owns)),
+            ReduceStep::Clear(ids) => ReduceStep::Clear(owned(ids, |id| *id, owns)),
+            ReduceStep::Get(ids) => ReduceStep::Get(owned(ids, |id| *id, owns)),
+        }
+    }
+
+    fn part_of_model(model: &Self::Model, owns: &dyn Fn(i64) -> bool) -> Self::Model {
+        model.iter().filter(|(id, _)| owns(**id)).map(|(id, folded)| (*id, *folded)).collect()
+    }
+
+    fn together(models: impl Iterator<Item = Self::Model>) -> Self::Model {
+        models.flatten().collect()
     }
 
     fn step(&mut self, model: &mut Self::Model, step: &ReduceStep) {
@@ -416,8 +638,8 @@ impl Subject for ReducingState {
         }
     }
 
-    fn check(&mut self, model: &Self::Model) {
-        self.step(&mut model.clone(), &ReduceStep::Get((0..20).collect()));
+    fn everything() -> ReduceStep {
+        ReduceStep::Get((0..20).collect())
     }
 
     fn freeze(&mut self, checkpoint: u64) {
@@ -453,8 +675,24 @@ impl Subject for Timers {
         StateKind::Timers
     }
 
-    fn new(table: &StateTable) -> Self {
-        table.timers(0).unwrap()
+    fn new(table: &StateTable, subtask: u32) -> Self {
+        table.timers(subtask).unwrap()
+    }
+
+    fn part_of_step(step: &TimerStep, owns: &dyn Fn(i64) -> bool) -> TimerStep {
+        match step {
+            TimerStep::Set(timers) => TimerStep::Set(owned(timers, |timer| timer.1, owns)),
+            TimerStep::Delete(timers) => TimerStep::Delete(owned(timers, |timer| timer.1, owns)),
+            TimerStep::TakeDue(..) | TimerStep::Next => step.clone(),
+        }
+    }
+
+    fn part_of_model(model: &Self::Model, owns: &dyn Fn(i64) -> bool) -> Self::Model {
+        model.iter().filter(|(_, id)| owns(*id)).copied().collect()
+    }
+
+    fn together(models: impl Iterator<Item = Self::Model>) -> Self::Model {
+        models.flatten().collect()
     }
 
     fn step(&mut self, model: &mut Self::Model, step: &TimerStep) {
@@ -494,8 +732,8 @@ impl Subject for Timers {
         }
     }
 
-    fn check(&mut self, model: &Self::Model) {
-        self.step(&mut model.clone(), &TimerStep::TakeDue(i64::MAX, 10_000));
+    fn everything() -> TimerStep {
+        TimerStep::TakeDue(i64::MAX, 10_000)
     }
 
     fn freeze(&mut self, checkpoint: u64) {
@@ -523,6 +761,12 @@ fn no_cache() -> StoreOptions {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, ..ProptestConfig::default() })]
+
+    #[test]
+    fn value_state_answers_like_a_map(events in events(value_step())) {
+        run::<ValueState>(&events, &no_cache());
+        run::<ValueState>(&events, &tiny_buffers());
+    }
 
     #[test]
     fn list_answers_like_vectors(events in events(list_step())) {

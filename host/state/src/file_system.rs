@@ -249,16 +249,16 @@ impl FileSystem {
         self.sync_file(&copy)
     }
 
-    /// Length and XXH3 of a file.
-    pub(crate) fn checksum(&self, path: &Path) -> Result<(u64, u64)> {
-        let mut hasher = xxhash_rust::xxh3::Xxh3::new();
+    /// Length and CRC-32 of a file.
+    pub(crate) fn checksum(&self, path: &Path) -> Result<(u64, u32)> {
+        let mut hasher = crc32fast::Hasher::new();
         let mut length = 0;
         self.read_chunks(path, |chunk| {
             hasher.update(chunk);
             length += chunk.len() as u64;
             Ok(())
         })?;
-        Ok((length, hasher.digest()))
+        Ok((length, hasher.finalize()))
     }
 
     /// Reads a file from beginning to end, a part at a time.

@@ -68,12 +68,12 @@ pub(super) struct File {
     pub(super) path: String,
     pub(super) bytes: u64,
     #[serde(with = "hex")]
-    pub(super) xxh3: u64,
+    pub(super) crc32: u32,
 }
 
 impl File {
     pub(super) fn sum(&self) -> Sum {
-        Sum { bytes: self.bytes, xxh3: self.xxh3 }
+        Sum { bytes: self.bytes, crc32: self.crc32 }
     }
 }
 
@@ -107,17 +107,17 @@ impl Payload {
     }
 }
 
-/// 64 bits as 16 digits: JSON numbers do not hold them everywhere.
+/// Eight digits, as tools print it.
 mod hex {
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 
-    pub(super) fn serialize<S: Serializer>(sum: &u64, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&format!("{sum:016x}"))
+    pub(super) fn serialize<S: Serializer>(sum: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format!("{sum:08x}"))
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
         let text = String::deserialize(from)?;
-        u64::from_str_radix(&text, 16).map_err(D::Error::custom)
+        u32::from_str_radix(&text, 16).map_err(D::Error::custom)
     }
 }
 
@@ -247,3 +247,6 @@ fn is_table_path(path: &str) -> bool {
         && (1..=255).contains(&name.len())
         && name.chars().all(plain)
 }
+
+#[cfg(test)]
+mod tests;

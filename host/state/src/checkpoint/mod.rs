@@ -66,7 +66,8 @@ pub use restore::RestoredCheckpoint;
 pub use savepoint::{restore_savepoint, verify_savepoint, write_savepoint};
 pub use target::{CheckpointTarget, OnProgress, Progress};
 
-use crate::file_system::{FileSystem, TEMPORARY_SUFFIX};
+use crate::data_file::checksum_of;
+use crate::file_system::TEMPORARY_SUFFIX;
 use crate::metadata::{ManifestCache, TableDirectory};
 use crate::store::{check_name, table_directory};
 use crate::{Error, ErrorKind, Result};
@@ -201,6 +202,8 @@ struct NewFile {
     from: PathBuf,
     place: String,
     bytes: u64,
+    /// Where a file beside it has it already.
+    crc32: Option<u32>,
 }
 
 impl CheckpointStore {
@@ -320,11 +323,16 @@ impl CheckpointStore {
                         plan.new_files += 1;
                         plan.new_bytes += bytes;
                         let (table, file) = (table_number, table.files.len());
-                        new.push(NewFile { table, file, from, place, bytes });
-                        Sum { bytes, xxh3: 0 }
+                        let directory = from.parent().unwrap_or(&directory.root);
+                        let crc32 = match named.data {
+                            Some(meta) => checksum_of(files, directory, meta)?,
+                            None => None,
+                        };
+                        new.push(NewFile { table, file, from, place, bytes, crc32 });
+                        Sum { bytes, crc32: 0 }
                     }
                 };
-                table.files.push(File { path: named.path, bytes: sum.bytes, xxh3: sum.xxh3 });
+                table.files.push(File { path: named.path, bytes: sum.bytes, crc32: sum.crc32 });
             }
             document.tables.push(table);
         }
@@ -348,11 +356,16 @@ impl CheckpointStore {
         let meter = Meter::new(pending.new.len(), bytes, progress);
         for new in &pending.new {
             let file = file_of(&mut pending.document, new).ok_or_else(nothing_pending)?;
-            let (bytes, xxh3) = checksum(self.target.files(), &new.from)?;
-            check_length(&new.from, bytes, Some(new.bytes))?;
-            file.xxh3 = xxh3;
+            file.crc32 = match new.crc32 {
+                Some(crc32) => crc32,
+                None => {
+                    let (bytes, crc32) = self.target.files().checksum(&new.from)?;
+                    check_length(&new.from, bytes, Some(new.bytes))?;
+                    crc32
+                }
+            };
             self.target.put(&new.from, &file_path(&new.place), file.sum())?;
-            meter.add(1, bytes);
+            meter.add(1, new.bytes);
         }
         let new = pending.new.iter().map(|new| file_path(&new.place));
         let mut directories = BTreeSet::new();
@@ -711,11 +724,6 @@ fn check_length(path: &Path, found: u64, wanted: Option<u64>) -> Result<()> {
         ))),
         _ => Ok(()),
     }
-}
-
-/// Length and XXH3 of a table's file.
-fn checksum(files: &FileSystem, path: &Path) -> Result<(u64, u64)> {
-    files.checksum(path)
 }
 
 /// All files of a document, as something to check or fetch.

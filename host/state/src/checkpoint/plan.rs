@@ -6,7 +6,7 @@ use crate::metadata::{
     ManifestCache, SnapshotContent, SnapshotReader, TableDirectory, read_snapshot, schema_ids,
 };
 use crate::{Error, Result};
-use paimon::spec::Snapshot;
+use paimon::spec::{DataFileMeta, Snapshot};
 
 /// A table at a snapshot, as its metadata tells it.
 pub(super) struct TableContent {
@@ -18,13 +18,15 @@ pub(super) struct TableContent {
 }
 
 /// A file that a snapshot names.
-pub(super) struct Named {
+pub(super) struct Named<'a> {
     /// In the table's directory.
     pub(super) path: String,
     /// Its length, where the metadata says it.
     pub(super) bytes: Option<u64>,
     /// Whether everybody does without it when it is gone.
     pub(super) optional: bool,
+    /// Of a data file.
+    pub(super) data: Option<&'a DataFileMeta>,
 }
 
 impl TableContent {
@@ -58,9 +60,10 @@ impl TableContent {
     }
 
     /// All files that never change.
-    pub(super) fn files(&self) -> Vec<Named> {
+    pub(super) fn files(&self) -> Vec<Named<'_>> {
         let bytes = |size: i64| u64::try_from(size).ok();
-        let named = |path: String, bytes: Option<u64>| Named { path, bytes, optional: false };
+        let named =
+            |path: String, bytes: Option<u64>| Named { path, bytes, optional: false, data: None };
         let manifest = |name: &str, bytes| named(format!("manifest/{name}"), bytes);
         let mut all = vec![
             manifest(self.snapshot.base_manifest_list(), None),
@@ -80,11 +83,15 @@ impl TableContent {
                 .map(|(_, meta)| named(format!("index/{}", meta.file_name), bytes(meta.file_size))),
         );
         for (bucket, meta) in &self.content.data_files {
-            all.push(named(format!("bucket-{bucket}/{}", meta.file_name), bytes(meta.file_size)));
+            all.push(Named {
+                data: Some(meta),
+                ..named(format!("bucket-{bucket}/{}", meta.file_name), bytes(meta.file_size))
+            });
             all.extend(meta.extra_files.iter().map(|name| Named {
                 path: format!("bucket-{bucket}/{name}"),
                 bytes: None,
                 optional: true,
+                data: None,
             }));
         }
         all

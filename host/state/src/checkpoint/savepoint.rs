@@ -178,8 +178,8 @@ fn write_table(
 }
 
 fn sum_of(files: &FileSystem, table: &TableDirectory, path: String) -> Result<File> {
-    let (bytes, xxh3) = files.checksum(&table.root.join(&path))?;
-    Ok(File { path, bytes, xxh3 })
+    let (bytes, crc32) = files.checksum(&table.root.join(&path))?;
+    Ok(File { path, bytes, crc32 })
 }
 
 /// One index file for each bucket that has dead rows.

@@ -8,7 +8,6 @@ use opendal_core::Operator;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use xxhash_rust::xxh3::Xxh3;
 
 /// Files that are downloaded at a time.
 const CONCURRENT_FILES: usize = 8;
@@ -36,7 +35,7 @@ enum Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sum {
     pub(super) bytes: u64,
-    pub(super) xxh3: u64,
+    pub(super) crc32: u32,
 }
 
 /// A file of a target that is to be checked, or fetched to a local path.
@@ -250,7 +249,7 @@ impl CheckpointTarget {
     ) -> Result<()> {
         let failed = |error| self.failed("write", path, error);
         let mut file = self.files.open(from)?;
-        let mut hasher = Xxh3::new();
+        let mut hasher = crc32fast::Hasher::new();
         let mut bytes = 0;
         let mut writer = operator.writer_with(full).chunk(CHUNK_BYTES).await.map_err(failed)?;
         let sent = async {
@@ -265,7 +264,7 @@ impl CheckpointTarget {
                 bytes += chunk.len() as u64;
                 writer.write(chunk).await.map_err(failed)?;
             }
-            if (Sum { bytes, xxh3: hasher.digest() }) != sum {
+            if (Sum { bytes, crc32: hasher.finalize() }) != sum {
                 return Err(Error::corrupt(format!("{} changed on disk", from.display())));
             }
             writer.close().await.map_err(failed)
@@ -372,8 +371,8 @@ impl CheckpointTarget {
                     damages.push(format!("{} is missing", path.display()));
                     continue;
                 }
-                let (bytes, xxh3) = self.files.checksum(&path)?;
-                let found = Sum { bytes, xxh3 };
+                let (bytes, crc32) = self.files.checksum(&path)?;
+                let found = Sum { bytes, crc32 };
                 if let Some(damage) = damage(&path.display().to_string(), found, fetch.sum) {
                     damages.push(damage);
                 } else if let Some(to) = &fetch.to {
@@ -439,7 +438,7 @@ impl CheckpointTarget {
             Some(to) => Some((self.files.create(to)?, to)),
             None => None,
         };
-        let mut hasher = Xxh3::new();
+        let mut hasher = crc32fast::Hasher::new();
         let mut bytes = 0;
         while let Some(buffer) = stream.next().await {
             let buffer = buffer.map_err(|error| self.failed("read", &fetch.path, error))?;
@@ -456,7 +455,7 @@ impl CheckpointTarget {
             self.files.sync_file(file)?;
         }
         meter.add(1, 0);
-        let found = Sum { bytes, xxh3: hasher.digest() };
+        let found = Sum { bytes, crc32: hasher.finalize() };
         Ok(damage(&self.describe(&fetch.path), found, fetch.sum))
     }
 }
@@ -466,5 +465,5 @@ fn damage(name: &str, found: Sum, wanted: Sum) -> Option<String> {
     if found.bytes != wanted.bytes {
         return Some(format!("{name} has {} bytes instead of {}", found.bytes, wanted.bytes));
     }
-    (found.xxh3 != wanted.xxh3).then(|| format!("{name} is damaged: its checksum is another"))
+    (found.crc32 != wanted.crc32).then(|| format!("{name} is damaged: its checksum is another"))
 }

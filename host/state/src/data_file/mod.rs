@@ -16,7 +16,7 @@ mod statistics;
 mod writer;
 
 pub(crate) use content::{Content, ProbeKey, ScannedRows};
-pub(crate) use sidecar::DamagedSidecar;
+pub(crate) use sidecar::{DamagedSidecar, checksum_of};
 pub use source::ReadMode;
 pub(crate) use writer::{DataFileWriter, Source, no_statistics};
 

@@ -45,6 +45,19 @@ pub(crate) enum DamagedSidecar {
     PassOver,
 }
 
+/// The CRC-32 of a data file, as its sidecar has it; `None` when it has none.
+///
+/// # Errors
+/// `Corrupt` when the sidecar is damaged or of another file; `Storage` when it cannot be read.
+pub(crate) fn checksum_of(
+    files: &FileSystem,
+    directory: &Path,
+    meta: &DataFileMeta,
+) -> Result<Option<u32>> {
+    let sidecar = Sidecar::open(files, directory, meta, DamagedSidecar::Refuse)?;
+    Ok(sidecar.map(|sidecar| sidecar.data_checksum))
+}
+
 /// An open sidecar.
 #[derive(Debug)]
 pub(super) struct Sidecar {

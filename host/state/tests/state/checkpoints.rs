@@ -265,6 +265,84 @@ fn target_that_fails_at_any_call_loses_no_confirmed_checkpoint_and_keeps_no_left
     }
 }
 
+/// The same of a local directory, with errors and crashes of the file system.
+#[test]
+fn directory_that_fails_at_any_call_loses_no_confirmed_checkpoint_and_keeps_no_leftovers() {
+    let root = tempfile::tempdir().unwrap();
+    let warehouse = root.path().join("a");
+    let (mut fixture, first, _) = build(&warehouse);
+    fixture.put(&rows(&[(7, 71, "c")])).unwrap();
+    let second = fixture.checkpoint(3);
+    let stride = if std::env::var_os("HOWDAH_TEST_FULL").is_some() { 1 } else { 7 };
+    let faults = [Fault::Once(28), Fault::Crash(Effect::Nothing), Fault::Crash(Effect::Whole)];
+    for (start, fault) in (0..).step_by(2).zip(faults) {
+        for call in (start..).step_by(stride) {
+            let root = tempfile::tempdir().unwrap();
+            let path = root.path();
+            let mut store = CheckpointStore::open(directory(path)).unwrap();
+            take(&mut store, &warehouse, 2, first).unwrap();
+            drop(store);
+            let faults = Faults::at(call, fault);
+            let target = directory(path).with_faults(&faults).unwrap();
+            let taken = CheckpointStore::open(target).and_then(|mut store| {
+                take(&mut store, &warehouse, 3, second)?;
+                store.subsume(3)
+            });
+            let store = CheckpointStore::open(directory(path)).unwrap();
+            let there: Vec<u64> = store.list().iter().map(|info| info.checkpoint).collect();
+            for &checkpoint in &there {
+                store.verify(checkpoint, &quiet).unwrap();
+            }
+            assert!(!there.is_empty(), "call {call}");
+            assert!(taken.is_err() || there == [3], "{there:?}");
+            assert_eq!(tree(&path.join("intents")).len(), 0, "call {call}");
+            if let [only] = store.list().as_slice() {
+                assert_eq!(tree(&path.join("files")).len(), only.files, "call {call}");
+            }
+            if faults.failed().is_none() {
+                assert!(call > 50, "only {call} calls were seen");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn files_are_copied_to_another_file_system() {
+    // Where there is none, there is nothing to see.
+    let Ok(other) = tempfile::tempdir_in("/dev/shm") else { return };
+    let root = tempfile::tempdir().unwrap();
+    let (warehouse, target) = (root.path().join("a"), other.path().join("b"));
+    let (_fixture, snapshot, wanted) = build(&warehouse);
+    let mut store = CheckpointStore::open(directory(&target)).unwrap();
+    take(&mut store, &warehouse, 2, snapshot).unwrap();
+    store.verify(2, &quiet).unwrap();
+    let copy = root.path().join("c");
+    store.restore(2, &copy, &quiet).unwrap();
+    assert_goes_on(&copy, snapshot, &wanted);
+}
+
+#[test]
+fn missing_filter_file_keeps_no_checkpoint_from_being_taken() {
+    let root = tempfile::tempdir().unwrap();
+    let (warehouse, target, copy) =
+        (root.path().join("a"), root.path().join("b"), root.path().join("c"));
+    let (fixture, snapshot, wanted) = build(&warehouse);
+    drop(fixture);
+    let mut removed = 0;
+    for path in crate::fixture::files_in(&warehouse, "bucket-0") {
+        if path.extension().is_some_and(|extension| extension == "filter") {
+            std::fs::remove_file(path).unwrap();
+            removed += 1;
+        }
+    }
+    assert!(removed > 0);
+    let mut store = CheckpointStore::open(directory(&target)).unwrap();
+    take(&mut store, &warehouse, 2, snapshot).unwrap();
+    store.restore(2, &copy, &quiet).unwrap();
+    assert_goes_on(&copy, snapshot, &wanted);
+}
+
 #[test]
 fn restore_that_fails_at_any_call_leaves_no_tables() {
     let root = tempfile::tempdir().unwrap();

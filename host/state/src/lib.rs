@@ -58,7 +58,9 @@
 //! * **Bucket**: the key groups of one subtask, as Paimon's default bucket function assigns them.
 //! * **Sorted run**: one data file at a level of its own, newest lowest.
 //! * **Pin**: the open files of the snapshot that probes look into.
-//! * **Checkpoint**: a snapshot with the tag `checkpoint-<id>`.
+//! * **Checkpoint**: a snapshot with the tag `checkpoint-<id>`. A [`CheckpointStore`] keeps
+//!   checkpoints outside the warehouse, too.
+//! * **Savepoint**: a warehouse of its own, with every file in it, to move or to keep.
 
 mod checkpoint;
 mod clock;
@@ -128,3 +130,6 @@ pub use store::{
 };
 pub use timers::{DueTimers, Timers};
 pub use value_state::ValueState;
+
+/// What [`CheckpointTarget::operator`] takes comes from this version of opendal.
+pub use opendal_core;

@@ -497,7 +497,13 @@ impl CheckpointStore {
     /// there as a whole or not at all.
     ///
     /// What comes with it: each table at its snapshot, with the schemas up to that one, and the
-    /// tag of the checkpoint. Older snapshots and other tags stay where they were.
+    /// tag of the checkpoint. Older snapshots and other tags stay where they were. The table is
+    /// opened with [`crate::Restore::Snapshot`], or at another parallelism with
+    /// [`crate::Restore::Rescaled`].
+    ///
+    /// Linked files share their bytes on disk with the target: nothing writes to them again, but
+    /// a disk that damages one damages both. A checkpoint behind an operator, on another file
+    /// system, or a savepoint does not share.
     ///
     /// # Errors
     /// `Corrupt`, with the names of the damaged files; `NotFound` when there is no such

@@ -104,9 +104,25 @@ impl CheckpointTarget {
         Ok(Self { place, files: FileSystem::new(sync, None)? })
     }
 
-    /// What an operator of crate `opendal-core` 0.58 reaches (S3, HDFS, ...), below `prefix`
-    /// (may be empty). Files get there by upload. A write must be seen whole or not at all, as
-    /// object stores do it. Nothing keeps a second process from using it: see to that.
+    /// What an operator of crate `opendal-core` 0.58 reaches, below `prefix` (may be empty). Files
+    /// get there by upload. A write must be seen whole or not at all, as object stores do it.
+    /// Nothing keeps a second process from using it: see to that.
+    ///
+    /// This crate brings no service with it. For S3, add `opendal-service-s3` and
+    /// `opendal-http-transport-reqwest` 0.58 and make the operator of them; the same goes for
+    /// other services.
+    ///
+    /// ```
+    /// use howdah_state::opendal_core::{Operator, services::Memory};
+    /// use howdah_state::{CheckpointStore, CheckpointTarget};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let operator = Operator::new(Memory::default())?;
+    /// let target = CheckpointTarget::operator(operator, "pipelines/shop")?;
+    /// assert!(CheckpointStore::open(target)?.list().is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// The operator is driven by a runtime of this target's own, so methods of a store that uses
     /// it must not be called from asynchronous code.

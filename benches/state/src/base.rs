@@ -51,13 +51,18 @@ impl Bases {
 
     /// A state of ours with these rows in one sorted run, in a directory to work in.
     pub(crate) fn ours(&self, shape: Shape, rows: u64) -> Result<Base> {
-        let loaded = self.directory.join(format!("howdah-{shape:?}-{rows}"));
+        self.ours_parallel(shape, rows, 1)
+    }
+
+    /// The same with several subtasks, and one sorted run for each.
+    pub(crate) fn ours_parallel(&self, shape: Shape, rows: u64, parallelism: u32) -> Result<Base> {
+        let loaded = self.directory.join(format!("howdah-{shape:?}-{rows}-{parallelism}"));
         let stamp = loaded.join("stamp");
         let snapshot = match read_stamp(&stamp, &self.build) {
             Some(snapshot) => snapshot,
             None => {
                 remove(&loaded)?;
-                let snapshot = load_ours(&loaded.join("warehouse"), shape, rows)?;
+                let snapshot = load_ours(&loaded.join("warehouse"), shape, rows, parallelism)?;
                 fs::write(&stamp, format!("{}\n{snapshot}", self.build))?;
                 snapshot
             }
@@ -91,7 +96,7 @@ pub(crate) fn first_value(number: u64) -> [u8; VALUE_BYTES] {
     value_of(number, 1)
 }
 
-fn load_ours(directory: &Path, shape: Shape, rows: u64) -> Result<i64> {
+fn load_ours(directory: &Path, shape: Shape, rows: u64, parallelism: u32) -> Result<i64> {
     fs::create_dir_all(directory)?;
     let options = StoreOptions {
         sync: false,
@@ -102,14 +107,16 @@ fn load_ours(directory: &Path, shape: Shape, rows: u64) -> Result<i64> {
         ..StoreOptions::default()
     };
     let keys = Keys::new(shape)?;
-    let mut ours = Ours::open(directory, shape, options, Restore::Fresh)?;
+    let mut ours = Ours::open_parallel(directory, shape, parallelism, options, Restore::Fresh)?;
     for start in (0..rows).step_by(BATCH_ROWS as usize) {
-        let batch = keys.batch((start..rows.min(start + BATCH_ROWS)).map(present).collect())?;
-        let values: Vec<_> = batch.numbers.iter().map(|&number| first_value(number)).collect();
-        ours.put(&batch, values.iter().map(<[u8; VALUE_BYTES]>::as_slice))?;
+        let numbers: Vec<u64> = (start..rows.min(start + BATCH_ROWS)).map(present).collect();
+        for (subtask, batch) in keys.split(&numbers, parallelism)?.iter().enumerate() {
+            let values: Vec<_> = batch.numbers.iter().map(|&number| first_value(number)).collect();
+            ours.put_in(subtask, batch, values.iter().map(<[u8; VALUE_BYTES]>::as_slice))?;
+        }
     }
     let snapshot = ours.checkpoint()?.snapshot;
-    ours.expect_runs(1)?;
+    ours.expect_runs(u64::from(parallelism))?;
     ours.close()?;
     Ok(snapshot)
 }

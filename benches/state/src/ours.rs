@@ -12,11 +12,11 @@ use std::time::Duration;
 
 pub(crate) const TENANT: &str = "bench";
 
-/// An open state with one subtask.
+/// An open state. What takes no number of a subtask is for a state with one.
 pub(crate) struct Ours {
     store: StateStore,
     pub(crate) table: StateTable,
-    state: ValueState,
+    subtasks: Vec<ValueState>,
     /// The last checkpoint whose barrier has been passed.
     checkpoint: u64,
     /// How many of those are not published yet.
@@ -33,9 +33,20 @@ pub(crate) struct Published {
 }
 
 impl Ours {
+    /// Opens a state with one subtask.
     pub(crate) fn open(
         directory: &Path,
         shape: Shape,
+        options: StoreOptions,
+        restore: Restore,
+    ) -> Result<Self> {
+        Self::open_parallel(directory, shape, 1, options, restore)
+    }
+
+    pub(crate) fn open_parallel(
+        directory: &Path,
+        shape: Shape,
+        parallelism: u32,
         options: StoreOptions,
         restore: Restore,
     ) -> Result<Self> {
@@ -48,33 +59,40 @@ impl Ours {
             ttl_ms: None,
             key: shape.columns(),
             value: vec![Column::required("count", ColumnType::Binary)],
-            parallelism: 1,
+            parallelism,
             key_groups: KeyGroups::DEFAULT_COUNT,
         };
         let table = store.open_table(&descriptor, restore)?;
-        let state = table.value_state(0)?;
-        let (checkpoint, snapshot) = match restore {
-            Restore::Snapshot(snapshot) => (1_000_000, snapshot),
-            Restore::Fresh => (0, 0),
+        let subtasks =
+            (0..parallelism).map(|subtask| table.value_state(subtask)).collect::<Result<_, _>>()?;
+        // Checkpoints of a restored state are numbered on, past those that it had.
+        let checkpoint = if restore == Restore::Fresh { 0 } else { 1_000_000 };
+        let snapshot = match restore {
+            Restore::Snapshot(snapshot) | Restore::Rescaled(snapshot) => snapshot,
+            Restore::Fresh => 0,
         };
-        Ok(Self { store, table, state, checkpoint, under_way: 0, snapshot })
+        Ok(Self { store, table, subtasks, checkpoint, under_way: 0, snapshot })
     }
 
     pub(crate) fn get(&mut self, keys: &KeyBatch) -> Result<Rows> {
-        Ok(self.state.get(keys)?)
+        Ok(self.subtasks[0].get(keys)?)
     }
 
     /// What the keys have.
     pub(crate) fn count(&mut self, batch: &Batch) -> Result<Counted> {
+        self.count_in(0, batch)
+    }
+
+    pub(crate) fn count_in(&mut self, subtask: usize, batch: &Batch) -> Result<Counted> {
         let mut counted = Counted::default();
-        counted.see_rows(&batch.numbers, &self.state.get(&batch.keys)?);
+        counted.see_rows(&batch.numbers, &self.subtasks[subtask].get(&batch.keys)?);
         Ok(counted)
     }
 
     /// Counts up each of the keys.
     pub(crate) fn count_up(&mut self, batch: &Batch) -> Result<Counted> {
         let mut counted = Counted::default();
-        let rows = self.state.get(&batch.keys)?;
+        let rows = self.subtasks[0].get(&batch.keys)?;
         let old = rows.columns[0].as_binary::<i32>();
         let mut values = vec![0; batch.len() * VALUE_BYTES];
         for (at, new) in values.chunks_exact_mut(VALUE_BYTES).enumerate() {
@@ -90,14 +108,26 @@ impl Ours {
         batch: &Batch,
         values: impl Iterator<Item = &'a [u8]>,
     ) -> Result<()> {
-        Ok(self.state.put(&batch.keys, &[column(values)])?)
+        self.put_in(0, batch, values)
+    }
+
+    pub(crate) fn put_in<'a>(
+        &mut self,
+        subtask: usize,
+        batch: &Batch,
+        values: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<()> {
+        Ok(self.subtasks[subtask].put(&batch.keys, &[column(values)])?)
     }
 
     /// The barrier of the next checkpoint.
     pub(crate) fn freeze(&mut self) -> Result<()> {
         self.checkpoint += 1;
         self.under_way += 1;
-        Ok(self.state.freeze(self.checkpoint)?)
+        for subtask in &mut self.subtasks {
+            subtask.freeze(self.checkpoint)?;
+        }
+        Ok(())
     }
 
     /// Waits until no checkpoint is under way, and gives up all but the newest.
@@ -139,7 +169,7 @@ impl Ours {
     }
 
     pub(crate) fn close(self) -> Result<()> {
-        drop(self.state);
+        drop(self.subtasks);
         Ok(self.store.close()?)
     }
 }

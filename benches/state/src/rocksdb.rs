@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// How it is set up, for the heading of the result.
 pub(crate) const OPTIONS: &str = "write-ahead log off, no compression, full bloom filter of 10 bits, \
 4 KiB blocks with a hash index, LRU block cache of 1 GiB and warm, 2 write buffers of 64 MiB, 2 \
-background jobs, sorted batched multi-get; its files are synced by itself";
+background jobs, sorted batched multi-get";
 
 type Handle = *mut c_void;
 type Bytes = *const c_char;

@@ -112,6 +112,17 @@ impl Keys {
         })
     }
 
+    /// A batch for each subtask, together of these numbers, which are distinct.
+    pub(crate) fn split(&self, numbers: &[u64], parallelism: u32) -> Result<Vec<Batch>> {
+        let groups = KeyGroups::new(KeyGroups::DEFAULT_COUNT, parallelism)?;
+        let encoded = self.encoder.encode(&self.shape.arrays(numbers))?;
+        let mut split = vec![Vec::new(); parallelism as usize];
+        for (&number, &hash) in numbers.iter().zip(encoded.hashes()) {
+            split[groups.subtask_of(hash) as usize].push(number);
+        }
+        split.into_iter().map(|numbers| self.batch(numbers)).collect()
+    }
+
     /// A batch of these numbers, which are distinct.
     pub(crate) fn batch(&self, numbers: Vec<u64>) -> Result<Batch> {
         let keys = KeyBatch::new(&self.encoder, self.shape.arrays(&numbers))?;

@@ -77,10 +77,21 @@ pub(crate) struct Setting {
 impl Setting {
     /// The lines over the table.
     pub(crate) fn describe(&self) -> String {
-        match &self.rocksdb {
-            Some(library) => format!("RocksDB: {}; {}", library.name, rocksdb::OPTIONS),
-            None => "RocksDB was left out: no ratio to it is judged".to_owned(),
-        }
+        let peer = match &self.rocksdb {
+            Some(library) => format!(
+                "RocksDB: {}, through its C API: {}.\nIts keys are encoded and sorted before the \
+                 clock starts, and its values are copied out, as those of howdah are.",
+                library.name,
+                rocksdb::OPTIONS
+            ),
+            None => "RocksDB was left out: no ratio to it is judged.".to_owned(),
+        };
+        format!(
+            "{peer}\nHash map: the standard library's with a quick hash; an uncompressed Parquet \
+             file of all rows at every checkpoint.\nUpdates: every store syncs its files at a \
+             checkpoint. Stores take turns with the same keys, and their answers are compared; \
+             medians of rounds. CPU time is that of the process, background threads included."
+        )
     }
 
     /// The largest of the sizes.

@@ -1,13 +1,15 @@
 //! Checkpoints outside the warehouse, and opening what is on disk.
 
 use super::{Setting, short};
+use crate::base::first_value;
 use crate::figure::{Bar, Figure};
 use crate::measure::{Stopwatch, median};
 use crate::ours::{Ours, TENANT};
 use crate::workload::{Batch, Counted, Keys, Random, Shape, absent, distinct, present};
 use anyhow::{Context, Result, ensure};
 use howdah_state::{CheckpointRequest, CheckpointStore, CheckpointTarget, Restore, StoreOptions};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Keys of a batch.
@@ -50,7 +52,73 @@ pub(crate) fn restore(
             .detail(format!("{RUNS} runs, with a first probe; files in the page cache"))
     };
     report(figure("aligned, in place", &in_place))?;
-    report(figure("aligned, checkpoint directory", &elsewhere))
+    report(figure("aligned, checkpoint directory", &elsewhere))?;
+    rescale(setting, rows, report)
+}
+
+/// Opens a state with another number of subtasks.
+fn rescale(
+    setting: &Setting,
+    rows: u64,
+    report: &mut dyn FnMut(Figure) -> Result<()>,
+) -> Result<()> {
+    const FROM: u32 = 2;
+    const TO: u32 = 3;
+    let keys = Keys::new(Shape::Int64)?;
+    let mut random = Random(rows);
+    let numbers = distinct((0..KEYS).map(|_| present(random.below(rows))).collect());
+    let expected = numbers.iter().fold(Counted::default(), |mut counted, &number| {
+        counted.see(number, Some(&first_value(number)));
+        counted
+    });
+    let probes = keys.split(&numbers, TO)?;
+    let mut samples = Vec::new();
+    let mut rewritten_bytes = 0;
+    for _ in 0..setting.rounds(5) {
+        let base = setting.bases.ours_parallel(Shape::Int64, rows, FROM)?;
+        let before = data_files(&base.directory)?;
+        let watch = Stopwatch::start();
+        let restore = Restore::Rescaled(base.snapshot);
+        let mut ours = Ours::open_parallel(&base.directory, Shape::Int64, TO, options(), restore)?;
+        let mut found = Counted::default();
+        for (subtask, probe) in probes.iter().enumerate() {
+            found += ours.count_in(subtask, probe)?;
+        }
+        samples.push(watch.cost().wall_s);
+        ensure!(found == expected, "{found:?} found after the restore, {expected:?} before");
+        let live = ours.table.metrics().rows;
+        ensure!(live == rows, "{live} rows are there after the restore, {rows} before");
+        let after = data_files(&base.directory)?;
+        rewritten_bytes += after
+            .iter()
+            .filter(|(inode, _)| !before.contains_key(inode))
+            .map(|(_, bytes)| bytes)
+            .sum::<u64>();
+        ours.close()?;
+    }
+    report(
+        Figure::new(
+            format!("restore {}: rescale {FROM} -> {TO}", short(rows)),
+            "s",
+            median(&samples),
+        )
+        .bar(Bar::AtMost(2.0))
+        .detail("with a first probe"),
+    )?;
+    let case = format!("restore {}: rescale, rewritten", short(rows));
+    report(Figure::new(case, "bytes", rewritten_bytes as f64).bar(Bar::AtMost(0.0)))
+}
+
+/// Bytes of each data file, by inode: a hard link is the same file.
+fn data_files(directory: &Path) -> Result<BTreeMap<u64, u64>> {
+    let mut files = BTreeMap::new();
+    for path in files_in(directory)? {
+        if path.extension().is_some_and(|extension| extension == "parquet") {
+            let metadata = std::fs::metadata(&path)?;
+            files.insert(metadata.ino(), metadata.len());
+        }
+    }
+    Ok(files)
 }
 
 /// What a checkpoint outside the warehouse costs, with few files and with many.

@@ -205,6 +205,12 @@ impl Content {
         keys: &[ProbeKey<'_>],
     ) -> Result<Vec<(u32, u32)>> {
         let mut reader = self.reader();
+        if let [(column, column_type)] = columns {
+            let keys = keys.iter().map(|key| (self.group_rows(key.group), key.key, key.index));
+            if let Some(found) = plain::find_integers(column, *column_type, keys, &mut reader)? {
+                return Ok(found);
+            }
+        }
         let mut found = Vec::new();
         for key in keys {
             let rows = self.group_rows(key.group);

@@ -10,6 +10,7 @@ mod expiry;
 mod mapping;
 mod page;
 mod plain;
+mod prefetch;
 mod sidecar;
 mod source;
 mod statistics;

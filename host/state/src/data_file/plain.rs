@@ -1,13 +1,14 @@
 //! Columns whose values lie PLAIN and uncompressed in the file: searched and read in place.
 
 use super::page::{Levels, Page, PageDirectory, is_plain};
-use super::source::{FileBytes, PageReader};
+use super::source::{FileBytes, PageBytes, PageReader};
 use crate::value_column::ValueColumn;
 use crate::{Column, ColumnType, Result};
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::basic::{Compression, Encoding, Type as PhysicalType};
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::iter::Peekable;
 use std::ops::Range;
 use std::path::Path;
 
@@ -43,6 +44,15 @@ enum Conversion {
     /// Big-endian, of the stored width.
     LargeDecimal,
 }
+
+/// Pages of values that are fetched from memory ahead of the one that is read.
+const PAGES_AHEAD: usize = 6;
+/// About what a page header takes.
+const PAGE_HEADER_BYTES: usize = 32;
+/// More of a page than this is not fetched ahead.
+const PREFETCH_LIMIT_BYTES: usize = 2 << 10;
+/// Keys that are searched for in step, so that their reads overlap.
+const LANES: usize = 16;
 
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
@@ -234,10 +244,18 @@ impl PlainColumn {
         reader: &mut PageReader<'_>,
         target: &mut ValueColumn,
     ) -> Result<()> {
-        self.read_ahead(rows, reader)?;
+        let mut pages: Vec<usize> = rows.iter().map(|&row| self.pages.page_of(row)).collect();
+        pages.dedup();
+        if !reader.is_mapped() {
+            reader.read_ahead(pages.iter().map(|&page| self.pages.location(page)))?;
+        }
+        let mut ahead = rows.iter().peekable();
         let mut rest = rows;
-        while let Some(&first) = rest.first() {
-            let page = self.open(self.pages.page_of(first), reader)?;
+        for (at, &page) in pages.iter().enumerate() {
+            if let Some(&soon) = pages.get(at + PAGES_AHEAD) {
+                self.prefetch(soon, &mut ahead, reader);
+            }
+            let page = self.open(page, reader)?;
             let in_page = rest.iter().take_while(|&&row| row < page.rows.end).count();
             let (these, following) = rest.split_at(in_page);
             let read = match self.stored {
@@ -254,14 +272,32 @@ impl PlainColumn {
         Ok(())
     }
 
-    /// Lets pages that are not mapped be read together.
-    fn read_ahead(&self, rows: &[u32], reader: &mut PageReader<'_>) -> Result<()> {
-        if reader.is_mapped() {
-            return Ok(());
+    /// Begins to fetch a page up to the first of the rows in it that are wanted; `ahead` goes over
+    /// all rows that are.
+    fn prefetch<'a>(
+        &self,
+        page: usize,
+        ahead: &mut Peekable<impl Iterator<Item = &'a u32>>,
+        reader: &PageReader<'_>,
+    ) {
+        let rows = self.pages.rows(page);
+        while ahead.next_if(|&&row| row < rows.start).is_some() {}
+        let Some(&&wanted) = ahead.peek() else { return };
+        let (offset, length) = self.pages.location(page);
+        let before = wanted.saturating_sub(rows.start) as usize;
+        let each = (length as usize).checked_div(rows.len()).unwrap_or(0);
+        match self.stored {
+            Stored::Fixed(width) if !self.nullable => {
+                let end = offset + u64::from(length);
+                let after = (rows.len() - before.min(rows.len())) * width;
+                reader.prefetch(end.saturating_sub(after as u64), width);
+            }
+            // A header, then the values up to the one that is wanted, and that one.
+            _ => {
+                let bytes = (before + 1) * each + PAGE_HEADER_BYTES;
+                reader.prefetch(offset, bytes.min(PREFETCH_LIMIT_BYTES));
+            }
         }
-        let mut pages: Vec<usize> = rows.iter().map(|&row| self.pages.page_of(row)).collect();
-        pages.dedup();
-        reader.read_ahead(pages.into_iter().map(|page| self.pages.location(page)))
     }
 
     /// False when the page is too short.
@@ -435,6 +471,133 @@ pub(super) fn find(
         rows = first.row..end;
     }
     Ok((!rows.is_empty() && rest.is_empty()).then_some(rows.start))
+}
+
+/// A search in an integer column that goes on in step with others.
+#[derive(Clone, Copy)]
+struct Lane<'a> {
+    key: i64,
+    /// Number of the key.
+    index: u32,
+    /// Pages that the key may be in.
+    pages: (usize, usize),
+    rows: (u32, u32),
+    values: &'a [u8],
+    /// Row of the first of `values`.
+    first_row: u32,
+    /// Where in `values` to look, and at how many.
+    low: usize,
+    count: usize,
+}
+
+/// The rows of these keys (rows to look in, encoded key, number of the key), as (number, row), in
+/// an integer column that is all of the key. `None` for any other column, or when it is not mapped.
+///
+/// A search waits for memory at each of its steps. Many searches at a time wait together.
+pub(super) fn find_integers<'k>(
+    column: &PlainColumn,
+    column_type: ColumnType,
+    keys: impl Iterator<Item = (Range<u32>, &'k [u8], u32)>,
+    reader: &mut PageReader<'_>,
+) -> Result<Option<Vec<(u32, u32)>>> {
+    let Stored::Fixed(width @ (4 | 8)) = column.stored else { return Ok(None) };
+    if !reader.is_mapped() || column.conversion != Conversion::None || !column.is_key() {
+        return Ok(None);
+    }
+    let mut found = Vec::new();
+    let mut lanes = Vec::with_capacity(LANES);
+    for (rows, key, index) in keys {
+        let Some((KeyPart::Integer(key), [])) = KeyPart::split(column_type, key) else { continue };
+        let Some(last) = rows.end.checked_sub(1).filter(|&last| last >= rows.start) else {
+            continue;
+        };
+        lanes.push(Lane {
+            key,
+            index,
+            pages: (column.pages.page_of(rows.start), column.pages.page_of(last)),
+            rows: (rows.start, rows.end),
+            values: &[],
+            first_row: 0,
+            low: 0,
+            count: 0,
+        });
+        if lanes.len() == LANES {
+            column.search_lanes(&mut lanes, width, reader, &mut found)?;
+            lanes.clear();
+        }
+    }
+    column.search_lanes(&mut lanes, width, reader, &mut found)?;
+    Ok(Some(found))
+}
+
+impl PlainColumn {
+    fn search_lanes<'a>(
+        &self,
+        lanes: &mut [Lane<'a>],
+        width: usize,
+        reader: &mut PageReader<'a>,
+        found: &mut Vec<(u32, u32)>,
+    ) -> Result<()> {
+        let integer = |values: &[u8], at: usize| match width {
+            4 => four(values, at).map(i64::from),
+            _ => eight(values, at),
+        };
+        // The last page whose first value is not greater than the key.
+        while lanes.iter().any(|lane| lane.pages.0 < lane.pages.1) {
+            for lane in lanes.iter_mut().filter(|lane| lane.pages.0 < lane.pages.1) {
+                let (low, high) = lane.pages;
+                let middle = high - (high - low) / 2;
+                let values = self.mapped_values(middle, width, reader)?;
+                let first = integer(values, 0).unwrap_or(i64::MAX);
+                lane.pages = if first <= lane.key { (middle, high) } else { (low, middle - 1) };
+            }
+        }
+        for lane in lanes.iter_mut() {
+            let page = lane.pages.0;
+            let rows = self.pages.rows(page);
+            let (from, to) = (lane.rows.0.max(rows.start), lane.rows.1.min(rows.end));
+            lane.values = self.mapped_values(page, width, reader)?;
+            lane.first_row = rows.start;
+            lane.low = from.saturating_sub(rows.start) as usize;
+            lane.count = to.saturating_sub(from) as usize;
+        }
+        // The last value that is not greater than the key.
+        let mut steps = lanes.iter().map(|lane| lane.count).max().unwrap_or(0);
+        while steps > 1 {
+            for lane in lanes.iter_mut() {
+                let half = lane.count / 2;
+                let middle = integer(lane.values, lane.low + half).unwrap_or(i64::MAX);
+                lane.low += if middle <= lane.key { half } else { 0 };
+                lane.count -= half;
+            }
+            steps -= steps / 2;
+        }
+        for lane in lanes.iter().filter(|lane| lane.count > 0) {
+            if integer(lane.values, lane.low) == Some(lane.key) {
+                // No more values than rows, which are counted in 32 bits.
+                let at = u32::try_from(lane.low).unwrap_or(u32::MAX);
+                found.push((lane.index, lane.first_row.saturating_add(at)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The values of a page of a mapped file, each of this many bytes.
+    fn mapped_values<'a>(
+        &self,
+        page: usize,
+        width: usize,
+        reader: &mut PageReader<'a>,
+    ) -> Result<&'a [u8]> {
+        let taken = self.pages.rows(page).len() * width;
+        let (offset, length) = self.pages.location(page);
+        match reader.page(offset, length)? {
+            PageBytes::Mapped(bytes) if bytes.len() >= taken => {
+                Ok(bytes.get(bytes.len() - taken..).unwrap_or_default())
+            }
+            _ => Err(reader.broken("a page is too short")),
+        }
+    }
 }
 
 /// One column of an encoded key.

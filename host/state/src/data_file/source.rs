@@ -1,6 +1,7 @@
 //! Where the bytes of a data file come from: a memory map, or positioned reads.
 
 use super::mapping;
+use super::prefetch::prefetch;
 use crate::fault::IoKind;
 use crate::file_system::FileSystem;
 use crate::{Error, Result};
@@ -178,6 +179,16 @@ impl<'a> PageReader<'a> {
     /// Whether pages come from memory, so that there is nothing to read ahead.
     pub(super) fn is_mapped(&self) -> bool {
         matches!(self.file, FileBytes::Mapped(_))
+    }
+
+    /// Begins to fetch the beginning of a page from memory, if it is mapped.
+    pub(super) fn prefetch(&self, offset: u64, length_bytes: usize) {
+        if let FileBytes::Mapped(bytes) = self.file
+            && let Ok(start) = usize::try_from(offset)
+        {
+            let end = start.saturating_add(length_bytes).min(bytes.len());
+            prefetch(bytes.get(start..end).unwrap_or_default());
+        }
     }
 
     /// One page, header and body.

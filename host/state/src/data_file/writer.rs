@@ -23,8 +23,10 @@ use std::sync::Arc;
 const PAGE_ROWS: usize = 1024;
 /// Bytes of rows that are held in memory before they are written out.
 const ROW_GROUP_BYTES: usize = 64 << 20;
-/// Bytes in a page of a column that has to be decoded as a whole.
-const DECODED_PAGE_BYTES: usize = 4096;
+/// Bytes in a page of a column in which a value is found by walking over those before it.
+const WALKED_PAGE_BYTES: usize = 1536;
+/// Rows after which a page is looked at: a page has no fewer, however long its values are.
+const PAGE_STEP_ROWS: usize = 16;
 
 /// What made a file: `_FILE_SOURCE` of its metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -287,7 +289,7 @@ fn properties(schema: &TableSchema) -> WriterProperties {
         .set_dictionary_enabled(false)
         .set_statistics_enabled(EnabledStatistics::None)
         .set_data_page_row_count_limit(PAGE_ROWS)
-        .set_write_batch_size(64)
+        .set_write_batch_size(PAGE_STEP_ROWS)
         .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
         .set_column_dictionary_enabled(path("_VALUE_KIND"), true)
         .set_column_dictionary_enabled(path(KEY_GROUP_COLUMN), true)
@@ -299,10 +301,10 @@ fn properties(schema: &TableSchema) -> WriterProperties {
     if let Some(ends) = schema.expires_column().and_then(|column| schema.value.get(column)) {
         builder = builder.set_column_statistics_enabled(path(&ends.name), EnabledStatistics::Chunk);
     }
-    for column in schema.value.iter() {
+    for column in schema.key().iter().chain(schema.value.iter()) {
         if column.nullable || column.column_type.width_bytes().is_none() {
             builder =
-                builder.set_column_data_page_size_limit(path(&column.name), DECODED_PAGE_BYTES);
+                builder.set_column_data_page_size_limit(path(&column.name), WALKED_PAGE_BYTES);
         }
     }
     builder.build()

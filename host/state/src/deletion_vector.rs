@@ -104,6 +104,24 @@ pub(crate) fn read(
         .collect()
 }
 
+/// Decodes bytes that need not be a deletion vector, as they are and with the checks before the
+/// bitmap passed.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn fuzz(content: &[u8]) {
+    let at = content.first().map_or(0, |&byte| usize::from(byte));
+    let length = content.get(1).map_or(0, |&byte| usize::from(byte));
+    let _ = decode(content, at, length);
+    let mut checked = MAGIC.to_be_bytes().to_vec();
+    checked.extend(content);
+    let length = u32::try_from(checked.len()).unwrap_or(u32::MAX);
+    let mut bytes = length.to_be_bytes().to_vec();
+    bytes.extend(&checked);
+    bytes.extend(crc32fast::hash(&checked).to_be_bytes());
+    if let Some(dead) = decode(&bytes, 0, checked.len()) {
+        let _ = (dead.len(), dead.max(), dead.contains(7), dead.iter().take(1000).count());
+    }
+}
+
 fn decode(bytes: &[u8], offset: usize, length: usize) -> Option<RoaringBitmap> {
     let checked_from = offset.checked_add(4)?;
     let checked_to = checked_from.checked_add(length)?;

@@ -74,6 +74,9 @@ mod evolution;
 mod fault;
 mod file_system;
 mod flush;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod key;
 mod key_group;
 mod kind;

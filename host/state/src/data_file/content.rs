@@ -15,7 +15,7 @@ use paimon::spec::DataFileMeta;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use std::cmp::Ordering;
 use std::ops::{Range, RangeInclusive};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// An open data file.
 #[derive(Debug)]
@@ -87,11 +87,21 @@ impl Content {
         let path = directory.join(&meta.file_name);
         let sidecar = Sidecar::open(files, directory, meta, damaged)?;
         let bytes = FileBytes::open(files, &path)?;
+        Self::of_bytes(path, bytes, sidecar, meta.row_count, schema)
+    }
+
+    fn of_bytes(
+        path: PathBuf,
+        bytes: FileBytes,
+        sidecar: Option<Sidecar>,
+        row_count: i64,
+        schema: &TableSchema,
+    ) -> Result<Self> {
         let (mut file, metadata) = DecodedFile::open(path, bytes)?;
         let rows = u32::try_from(metadata.metadata().file_metadata().num_rows())
             .ok()
-            .filter(|&rows| i64::from(rows) == meta.row_count)
-            .ok_or_else(|| file.corrupt(format!("it should have {} rows", meta.row_count)))?;
+            .filter(|&rows| i64::from(rows) == row_count)
+            .ok_or_else(|| file.corrupt(format!("it should have {row_count} rows")))?;
         let open_column = |column: &Column| open_column(&file, &metadata, column);
         let mut key: Vec<FileColumn> =
             schema.key().iter().map(open_column).collect::<Result<_>>()?;
@@ -110,6 +120,13 @@ impl Content {
             file.keep(metadata);
         }
         Ok(Self { file, rows, group_starts, sidecar, key, value, expiry_range_ms })
+    }
+
+    /// A file that lies in memory, without a sidecar.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn in_memory(bytes: Vec<u8>, row_count: i64, schema: &TableSchema) -> Result<Self> {
+        let bytes = FileBytes::Mapped(bytes.into());
+        Self::of_bytes(PathBuf::from("memory"), bytes, None, row_count, schema)
     }
 
     pub(crate) fn rows(&self) -> u32 {

@@ -17,6 +17,8 @@ mod statistics;
 mod writer;
 
 pub(crate) use content::{Content, ProbeKey, ScannedRows};
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use sidecar::Sidecar;
 pub(crate) use sidecar::{DamagedSidecar, checksum_of};
 pub use source::ReadMode;
 pub(crate) use writer::{DataFileWriter, Source, no_statistics};

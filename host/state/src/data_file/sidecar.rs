@@ -60,7 +60,7 @@ pub(crate) fn checksum_of(
 
 /// An open sidecar.
 #[derive(Debug)]
-pub(super) struct Sidecar {
+pub(crate) struct Sidecar {
     pub(super) data_bytes: u64,
     pub(super) data_checksum: u32,
     bytes: Bytes,
@@ -144,6 +144,22 @@ impl Sidecar {
                 path.display()
             ))
         })
+    }
+
+    /// Looks for keys in bytes that need not be a sidecar, but for the checksum.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn fuzz(content: &[u8]) {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend(content);
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        if let Some(sidecar) = Self::parse(bytes.into()) {
+            for group in [0, 1, 7, u32::MAX] {
+                for shift in 0..64 {
+                    sidecar.may_have(group, 0x9e37_79b9_7f4a_7c15_u64.rotate_left(shift));
+                }
+            }
+        }
     }
 
     fn parse(bytes: Bytes) -> Option<Self> {

@@ -67,8 +67,9 @@ pub use savepoint::{restore_savepoint, verify_savepoint, write_savepoint};
 pub use target::{CheckpointTarget, OnProgress, Progress};
 
 use crate::data_file::checksum_of;
-use crate::file_system::TEMPORARY_SUFFIX;
-use crate::metadata::{ManifestCache, TableDirectory};
+use crate::file_system::{FileSystem, TEMPORARY_SUFFIX};
+use crate::lease::{LONGEST_LEASE_MS, SnapshotLease};
+use crate::metadata::{ManifestCache, TableDirectory, read_snapshot};
 use crate::store::{check_name, table_directory};
 use crate::{Error, ErrorKind, Result};
 use document::{Document, File, Intent, Payload, Table};
@@ -93,8 +94,8 @@ pub struct CheckpointRequest<'a> {
     pub warehouse: &'a Path,
     /// The tenant whose tables they are.
     pub tenant: &'a str,
-    /// Full names of tables, each with the snapshot to keep. The snapshot must not expire before
-    /// the checkpoint is confirmed: tag it ([`crate::StateTable::retain`]).
+    /// Full names of tables, each with the snapshot to keep. A lease keeps it from expiring from
+    /// here until the checkpoint is confirmed or aborted.
     pub tables: &'a [(String, i64)],
     /// What the caller keeps with it (source positions, sink handles); comes back as it is.
     pub payload: &'a [u8],
@@ -183,6 +184,8 @@ struct Pending {
     document: Document,
     new: Vec<NewFile>,
     state: PendingState,
+    /// Of the snapshots that it is taken of.
+    leases: Vec<SnapshotLease>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -260,6 +263,8 @@ impl CheckpointStore {
                 self.target.describe(&document_path(request.checkpoint))
             )));
         }
+        check_request(request)?;
+        let leases = lease(self.target.files(), &tables_of(request)?)?;
         let (document, new, plan) = self.plan(request)?;
         let intent = Intent {
             checkpoint: document.checkpoint,
@@ -267,7 +272,7 @@ impl CheckpointStore {
             files: new.iter().map(|file| file.place.clone()).collect(),
         };
         self.write_intent(&intent)?;
-        self.pending = Some(Pending { document, new, state: PendingState::Begun });
+        self.pending = Some(Pending { document, new, state: PendingState::Begun, leases });
         Ok(plan)
     }
 
@@ -277,7 +282,6 @@ impl CheckpointStore {
         &mut self,
         request: &CheckpointRequest<'_>,
     ) -> Result<(Document, Vec<NewFile>, TransferPlan)> {
-        check_request(request)?;
         let mut document = Document {
             checkpoint: request.checkpoint,
             time_ms: crate::seam::wall_clock_ms(),
@@ -351,6 +355,9 @@ impl CheckpointStore {
         let _entered = span.enter();
         if pending.state != PendingState::Begun {
             return Ok(());
+        }
+        for lease in &pending.leases {
+            lease.renew(LONGEST_LEASE_MS)?;
         }
         let bytes = pending.new.iter().map(|new| new.bytes).sum();
         let meter = Meter::new(pending.new.len(), bytes, progress);
@@ -720,6 +727,24 @@ fn tables_of(request: &CheckpointRequest<'_>) -> Result<Vec<(TableDirectory, i64
         .map_err(|error| Error::io("resolve", request.warehouse, error))?;
     let directory = |table: &str| table_directory(&warehouse, request.tenant, table);
     Ok(request.tables.iter().map(|(table, snapshot)| (directory(table), *snapshot)).collect())
+}
+
+/// Keeps snapshots from expiring while they are read. Where nothing can be written, nothing
+/// expires either.
+fn lease(files: &FileSystem, tables: &[(TableDirectory, i64)]) -> Result<Vec<SnapshotLease>> {
+    let mut leases = Vec::new();
+    for (table, snapshot) in tables {
+        // A lease makes a directory: there must be a table.
+        read_snapshot(files, table, *snapshot)?;
+        match SnapshotLease::take(files, table, *snapshot, LONGEST_LEASE_MS) {
+            Ok(lease) => leases.push(lease),
+            Err(error) => {
+                let table = &table.name;
+                tracing::warn!(table, %error, "no lease could be taken of a snapshot");
+            }
+        }
+    }
+    Ok(leases)
 }
 
 fn check_length(path: &Path, found: u64, wanted: Option<u64>) -> Result<()> {

@@ -99,6 +99,7 @@ fn fill(
     staging: &Path,
     progress: OnProgress<'_>,
 ) -> Result<()> {
+    let _leases = super::lease(files, &tables_of(request)?)?;
     let mut contents = Vec::new();
     for (source, snapshot) in tables_of(request)? {
         let content = TableContent::read(files, &source, snapshot, &mut ManifestCache::new())?;

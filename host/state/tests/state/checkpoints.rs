@@ -159,6 +159,35 @@ fn only_files_that_the_target_lacks_are_transferred() {
 }
 
 #[test]
+fn checkpoint_under_way_keeps_its_snapshot_from_expiring() {
+    let root = tempfile::tempdir().unwrap();
+    let (warehouse, target, copy) =
+        (root.path().join("a"), root.path().join("b"), root.path().join("c"));
+    let mut fixture = Fixture::open(&warehouse, 2, eager(), Restore::Fresh).unwrap();
+    fixture.put(&(0..50).map(|id| (id, (id, None))).collect()).unwrap();
+    let snapshot = fixture.checkpoint(1);
+    let wanted = scan(&warehouse, At::Latest).unwrap();
+    let mut store = CheckpointStore::open(directory(&target)).unwrap();
+    let tables = [(TABLE.to_owned(), snapshot)];
+    store.begin(&request(&warehouse, 1, &tables)).unwrap();
+    let go_on = |fixture: &mut Fixture, checkpoints: std::ops::Range<u64>| {
+        for checkpoint in checkpoints {
+            fixture.put(&(0..50).map(|id| (id, (checkpoint as i64, None))).collect()).unwrap();
+            let newest = fixture.checkpoint(checkpoint);
+            fixture.table.retain(&[(checkpoint, newest)]).unwrap();
+        }
+    };
+    go_on(&mut fixture, 2..12);
+    store.transfer(&quiet).unwrap();
+    store.confirm().unwrap();
+    store.restore(1, &copy, &quiet).unwrap();
+    assert_eq!(scan(&copy, At::Latest).unwrap(), wanted);
+    // And then it goes.
+    go_on(&mut fixture, 12..22);
+    assert_eq!(scan(&warehouse, At::Snapshot(snapshot)).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
 fn removed_checkpoint_leaves_what_others_need_and_nothing_else() {
     let root = tempfile::tempdir().unwrap();
     let (warehouse, target, copy) =

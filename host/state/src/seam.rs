@@ -28,3 +28,20 @@ pub(crate) fn wall_clock_ms() -> u64 {
 pub(crate) fn unique_name() -> String {
     uuid::Uuid::new_v4().to_string()
 }
+
+/// Tells the scheduler that this thread works in the background. It gets its share of the cores
+/// as others do, but when it is woken it does not take the core from whoever woke it: so a
+/// barrier hands its buffer over without losing its turn. Only Linux knows of this.
+pub(crate) fn let_others_go_first() {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: all integers, for which zero is a value; this policy has no other priority.
+        let parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+        // SAFETY: 0 is the calling thread, and the parameters are read during the call only.
+        let result =
+            unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters) };
+        if result != 0 {
+            tracing::debug!("the scheduler treats background threads like others");
+        }
+    }
+}

@@ -600,7 +600,12 @@ fn closed() -> Error {
     Error::new(ErrorKind::Closed, "the state store is closed")
 }
 
+/// Starts a thread of the background.
 pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let work = || {
+        crate::seam::let_others_go_first();
+        work();
+    };
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(work)

@@ -213,25 +213,28 @@ impl SharedView {
     ) {
         let mut state = self.lock();
         let view = Arc::make_mut(&mut state.view);
-        view.pin = pin;
-        for (subtask, buffer, locations) in published {
-            if let Some(layers) = view.layers.get_mut(subtask as usize) {
+        let old_pin = std::mem::replace(&mut view.pin, pin);
+        let mut trimmed = Vec::new();
+        for (subtask, buffer, locations) in &published {
+            if let Some(layers) = view.layers.get_mut(*subtask as usize) {
                 for layer in layers.iter_mut() {
-                    if Arc::ptr_eq(&layer.buffer, &buffer) {
+                    if Arc::ptr_eq(&layer.buffer, buffer) {
                         layer.bytes += size_of_val(locations.as_ref());
                         layer.published = Some(locations.clone());
                     }
                 }
-                self.trim(layers);
+                trimmed.append(&mut self.trim(layers));
             }
         }
         drop(state);
         self.changed.notify_all();
+        // Unmapping files and freeing rows takes its time: a barrier must not wait for it.
+        drop((old_pin, trimmed, published));
     }
 
-    /// Drops the oldest published buffers over the limit. Never one before an older one: an
+    /// Takes the oldest published buffers over the limit away. Never one before an older one: an
     /// older one may hold an older row of the same key.
-    fn trim(&self, layers: &mut Vec<Layer>) {
+    fn trim(&self, layers: &mut Vec<Layer>) -> Vec<Layer> {
         let (mut bytes, mut cached) = (0_usize, 0);
         let kept = layers
             .iter()
@@ -244,7 +247,7 @@ impl SharedView {
                 cached <= CACHED_LIMIT && bytes <= self.limits.cache_bytes
             })
             .count();
-        layers.truncate(kept);
+        layers.split_off(kept)
     }
 
     /// Stops the table for this reason; those who wait are woken.

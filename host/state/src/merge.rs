@@ -49,23 +49,30 @@ impl MergeTask {
     ///   of their rows are dead or ended, so that files take less than twice what lives in them;
     /// * a run of which more than half has ended is written anew, alone, however old it is;
     /// * the newest runs are merged once there are `trigger_runs`.
+    ///
+    /// While merges are under way, only the runs that are newer than their inputs count, `busy`
+    /// being the newest input of each, and they are merged by their number alone.
     pub(crate) fn choose(
         committer: &Committer,
         bucket: u32,
+        busy: &[FileId],
         trigger_runs: usize,
         now_ms: i64,
     ) -> Option<Self> {
         let runs = committer.pin().bucket(bucket);
+        let busy = runs.iter().position(|run| busy.contains(&run.file.id));
+        let runs = runs.get(..busy.unwrap_or(runs.len()))?;
         let empty: Vec<_> = runs.iter().filter(|run| is_over(run, now_ms)).cloned().collect();
+        let half_ended = |run: &&PinnedFile| ended_rows(run, now_ms) > run.live_rows() / 2;
         let inputs = if !empty.is_empty() {
             empty
+        } else if busy.is_some() {
+            newest(runs, trigger_runs)?
         } else if committer.next_level(bucket).is_none()
             || has_too_many_dead(runs, trigger_runs, now_ms)
         {
             runs.to_vec()
-        } else if let Some(run) =
-            runs.iter().find(|run| ended_rows(run, now_ms) > run.live_rows() / 2)
-        {
+        } else if let Some(run) = runs.iter().find(half_ended) {
             vec![run.clone()]
         } else {
             newest(runs, trigger_runs)?

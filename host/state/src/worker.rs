@@ -4,6 +4,7 @@
 //! after the other, so that nothing about the table on disk needs a lock.
 
 use crate::committer::Committer;
+use crate::data_file::FileId;
 use crate::flush::{Frozen, flush};
 use crate::merge::{MergeTask, Merged};
 use crate::metrics::Instruments;
@@ -25,6 +26,9 @@ const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a bucket is left alone after a merge that could not be written.
 const MERGE_RETRY: Duration = Duration::from_secs(10);
 
+/// Merges of one bucket at a time: a large one, and one of the runs that came after its inputs.
+const MERGES_PER_BUCKET: usize = 2;
+
 /// Before each new attempt at a write that failed: a disk may be full, or file
 /// handles used up, for a moment only.
 const RETRY_PAUSES_MS: [u64; 3] = [5, 25, 100];
@@ -37,7 +41,7 @@ pub(crate) enum Command {
     /// These checkpoints, with their snapshots, are to be kept.
     Retain(Vec<(u64, i64)>),
     /// A merge has ended.
-    Merged { bucket: u32, result: Result<Merged> },
+    Merged { bucket: u32, newest: FileId, result: Result<Merged> },
     /// No command follows.
     Close,
 }
@@ -70,19 +74,20 @@ pub(crate) struct Worker {
     epochs: Vec<u64>,
     /// How many barriers are published.
     published: u64,
-    /// For each bucket, whether a merge is under way, or when the next may begin.
+    /// For each bucket.
     merging: Vec<Merging>,
     /// Commands that came while a flush waited for a merge.
     put_off: VecDeque<Command>,
 }
 
-/// The merges of a bucket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Merging {
-    Idle,
-    UnderWay,
-    /// The last one failed.
-    NotBefore(Instant),
+/// The merges of a bucket. While a large one is under way, another may merge the runs that came
+/// after its inputs, so that their number stays bounded.
+#[derive(Debug, Default)]
+struct Merging {
+    /// The newest input of each merge under way.
+    newest: Vec<FileId>,
+    /// The last one failed: none begins before.
+    not_before: Option<Instant>,
 }
 
 /// What a worker shares with the rest of the store.
@@ -111,7 +116,7 @@ impl Worker {
             waiting: (0..subtasks).map(|_| VecDeque::new()).collect(),
             epochs: vec![0; subtasks],
             published: 0,
-            merging: vec![Merging::Idle; subtasks],
+            merging: (0..subtasks).map(|_| Merging::default()).collect(),
             put_off: VecDeque::new(),
         }
     }
@@ -145,7 +150,9 @@ impl Worker {
                     self.enqueue(subtask, checkpoint, buffer)?;
                 }
                 Ok(Command::Retain(checkpoints)) => self.retain(&checkpoints),
-                Ok(Command::Merged { bucket, result }) => self.publish_merge(bucket, result)?,
+                Ok(Command::Merged { bucket, newest, result }) => {
+                    self.publish_merge(bucket, newest, result)?;
+                }
                 Ok(Command::Close) => return Ok(()),
                 Err(crossbeam_channel::RecvTimeoutError::Timeout) => {}
                 Err(crossbeam_channel::RecvTimeoutError::Disconnected) => return Ok(()),
@@ -302,7 +309,9 @@ impl Worker {
         let until = crate::seam::now() + pause;
         while let Ok(command) = self.commands.recv_deadline(until) {
             match command {
-                Command::Merged { bucket, result } => self.publish_merge(bucket, result)?,
+                Command::Merged { bucket, newest, result } => {
+                    self.publish_merge(bucket, newest, result)?;
+                }
                 other => self.put_off.push_back(other),
             }
         }
@@ -320,7 +329,9 @@ impl Worker {
             }
             self.start_merges();
             match self.commands.recv_timeout(IDLE_INTERVAL) {
-                Ok(Command::Merged { bucket, result }) => self.publish_merge(bucket, result)?,
+                Ok(Command::Merged { bucket, newest, result }) => {
+                    self.publish_merge(bucket, newest, result)?;
+                }
                 Ok(other) => self.put_off.push_back(other),
                 Err(_) => {}
             }
@@ -330,18 +341,19 @@ impl Worker {
 
     /// Hands merges that are due to the pool, those of the buckets with most runs first.
     fn start_merges(&mut self) {
-        let under_way = self.merging.iter().filter(|merging| **merging == Merging::UnderWay);
-        let mut room = self.pool.merges_limit().saturating_sub(under_way.count());
+        let under_way: usize = self.merging.iter().map(|merging| merging.newest.len()).sum();
+        let mut room = self.pool.merges_limit().saturating_sub(under_way);
         let trigger_runs = self.options.merge_trigger_runs;
         let now_ms = self.options.clock.now_ms();
         let mut due: Vec<MergeTask> = Vec::new();
         for (bucket, merging) in (0_u32..).zip(&self.merging) {
-            match merging {
-                Merging::UnderWay => continue,
-                Merging::NotBefore(time) if crate::seam::now() < *time => continue,
-                Merging::NotBefore(_) | Merging::Idle => {}
+            let failed = merging.not_before.is_some_and(|time| crate::seam::now() < time);
+            if failed || merging.newest.len() >= MERGES_PER_BUCKET {
+                continue;
             }
-            due.extend(MergeTask::choose(&self.committer, bucket, trigger_runs, now_ms));
+            let task =
+                MergeTask::choose(&self.committer, bucket, &merging.newest, trigger_runs, now_ms);
+            due.extend(task);
         }
         due.sort_by_key(|task| Reverse(self.committer.pin().bucket(task.bucket).len()));
         for task in due {
@@ -349,14 +361,16 @@ impl Worker {
                 return;
             }
             room -= 1;
-            if let Some(merging) = self.merging.get_mut(task.bucket as usize) {
-                *merging = Merging::UnderWay;
-            }
             self.submit(task);
         }
     }
 
-    fn submit(&self, task: MergeTask) {
+    fn submit(&mut self, task: MergeTask) {
+        let Some(newest) = task.inputs.first().map(|input| input.file.id) else { return };
+        if let Some(merging) = self.merging.get_mut(task.bucket as usize) {
+            merging.newest.push(newest);
+            merging.not_before = None;
+        }
         let files = self.committer.files.clone();
         let table = self.committer.table.clone();
         let schema = self.committer.schema.clone();
@@ -372,24 +386,25 @@ impl Worker {
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
                 .unwrap_or_else(|_| Err(Error::corrupt("a merge panicked")));
             note_merge(&view.instruments, &result, since.elapsed());
-            let _ = report.send(Command::Merged { bucket, result });
+            let _ = report.send(Command::Merged { bucket, newest, result });
         };
         self.pool.submit(&name, Box::new(job));
     }
 
-    fn publish_merge(&mut self, bucket: u32, result: Result<Merged>) -> Result<()> {
-        let next = match result.and_then(|merged| self.commit_merge(&merged)) {
-            Ok(()) => Merging::Idle,
-            Err(error) if error.kind() == ErrorKind::Closed => Merging::Idle,
+    fn publish_merge(&mut self, bucket: u32, newest: FileId, result: Result<Merged>) -> Result<()> {
+        let not_before = match result.and_then(|merged| self.commit_merge(&merged)) {
+            Ok(()) => None,
+            Err(error) if error.kind() == ErrorKind::Closed => None,
             // The table can do without for a while: a full disk stops flushes, not this.
             Err(error) if error.kind() == ErrorKind::Storage => {
                 tracing::warn!(table = self.committer.table.name, %error, "a merge failed");
-                Merging::NotBefore(crate::seam::now() + MERGE_RETRY)
+                Some(crate::seam::now() + MERGE_RETRY)
             }
             Err(error) => return Err(error),
         };
         if let Some(merging) = self.merging.get_mut(bucket as usize) {
-            *merging = next;
+            merging.newest.retain(|id| *id != newest);
+            merging.not_before = not_before;
         }
         Ok(())
     }

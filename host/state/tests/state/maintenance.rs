@@ -172,3 +172,26 @@ fn files_stay_under_twice_what_lives_in_them() {
     wait_for(&"files", || files() <= 2 * fixture.table.metrics().files);
     assert_eq!(fixture.get(&[19_999]).unwrap().len(), 1);
 }
+
+#[test]
+fn writer_waits_when_merges_fall_behind_and_loses_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    // The largest merges there can be, and no patience: a third run stops writers.
+    let options = StoreOptions { merge_trigger_runs: 2, merge_stop_runs: 3, ..eager() };
+    let mut fixture = Fixture::open(directory.path(), 1, options, Restore::Fresh).unwrap();
+    let mut model = Model::new();
+    let mut checkpoint = 0;
+    while fixture.table.metrics().stops_total == 0 {
+        checkpoint += 1;
+        assert!(checkpoint < 1_000, "{:?}", fixture.table.metrics());
+        let start = checkpoint as i64 * 500;
+        let changed = many(start..start + 1_000, start);
+        fixture.put(&changed).unwrap();
+        model.extend(changed);
+        fixture.subtasks[0].freeze(checkpoint).unwrap();
+    }
+    for checkpoint in 1..=checkpoint {
+        fixture.published(checkpoint);
+    }
+    assert_eq!(scan(directory.path(), At::Checkpoint(checkpoint)).unwrap(), model);
+}

@@ -59,6 +59,11 @@ pub fn deletion_vector(content: &[u8]) {
     crate::deletion_vector::fuzz(content);
 }
 
+/// Decodes the document of a checkpoint.
+pub fn checkpoint_document(content: &[u8]) {
+    crate::checkpoint::fuzz_document(content);
+}
+
 fn edited(sound: &[u8], edits: &[u8]) -> Vec<u8> {
     let mut bytes = sound.to_vec();
     for edit in edits.chunks_exact(4) {
@@ -185,6 +190,11 @@ mod tests {
     #[test]
     fn damaged_deletion_vector_never_panics() {
         drive(deletion_vector, 3, 20_000);
+    }
+
+    #[test]
+    fn damaged_checkpoint_document_never_panics() {
+        drive(checkpoint_document, 4, 5_000);
     }
 
     #[test]

@@ -248,5 +248,50 @@ fn is_table_path(path: &str) -> bool {
         && name.chars().all(plain)
 }
 
+/// Decodes bytes that need not be a document or a note: as they are, as a body with the right
+/// checksum, and as changes to a sound body (two bytes of place, one of content, and so on).
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn fuzz(content: &[u8]) {
+    let with_sum = |body: &[u8]| {
+        let sum = xxhash_rust::xxh3::xxh3_64(body);
+        let mut bytes = format!("{CHECKPOINT} {VERSION} {sum:016x}\n").into_bytes();
+        bytes.extend_from_slice(body);
+        bytes
+    };
+    let _ = Document::decode("the document", content);
+    let _ = decode::<Intent>(INTENT, "the note", content);
+    let _ = Document::decode("the document", &with_sum(content));
+    let Ok(mut body) = serde_json::to_vec(&sample()) else { return };
+    for edit in content.chunks_exact(3) {
+        let place = edit.iter().take(2).fold(0, |place, &byte| place << 8 | usize::from(byte));
+        let place = place % body.len();
+        if let Some((byte, content)) = body.get_mut(place).zip(edit.last()) {
+            *byte = *content;
+        }
+    }
+    if let Ok(document) = Document::decode("the document", &with_sum(&body)) {
+        let stays = |place: &str| place.split('/').all(|part| !matches!(part, "" | "." | ".."));
+        assert!(document.files().all(|(place, _)| stays(&place)), "{document:?}");
+    }
+}
+
+/// A small document with something of everything.
+#[cfg(any(test, feature = "fuzzing"))]
+fn sample() -> Document {
+    Document {
+        checkpoint: 7,
+        time_ms: 1,
+        tenant: "default".into(),
+        tables: vec![Table {
+            name: "pipeline__operator__state".into(),
+            snapshot: 3,
+            snapshot_file: "{}".into(),
+            schemas: vec![Schema { id: 0, file: "{}".into() }],
+            files: vec![File { path: "bucket-0/data-1.parquet".into(), bytes: 9, crc32: 5 }],
+        }],
+        payload: Payload::new(b"\xff"),
+    }
+}
+
 #[cfg(test)]
 mod tests;

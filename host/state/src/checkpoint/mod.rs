@@ -62,6 +62,8 @@ mod restore;
 mod savepoint;
 mod target;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use document::fuzz as fuzz_document;
 pub use restore::RestoredCheckpoint;
 pub use savepoint::{restore_savepoint, verify_savepoint, write_savepoint};
 pub use target::{CheckpointTarget, OnProgress, Progress};

@@ -3,22 +3,6 @@
 use super::*;
 use proptest::prelude::*;
 
-fn sample() -> Document {
-    Document {
-        checkpoint: 7,
-        time_ms: 1,
-        tenant: "default".into(),
-        tables: vec![Table {
-            name: "pipeline__operator__state".into(),
-            snapshot: 3,
-            snapshot_file: "{}".into(),
-            schemas: vec![Schema { id: 0, file: "{}".into() }],
-            files: vec![File { path: "bucket-0/data-1.parquet".into(), bytes: 9, crc32: 5 }],
-        }],
-        payload: Payload::new(b"\xff"),
-    }
-}
-
 fn decode_sample(document: &Document) -> Result<Document> {
     Document::decode("the document", &document.encode().unwrap())
 }

@@ -83,7 +83,8 @@ pub(crate) fn plan(
     rescale: bool,
 ) -> Result<NextSchema> {
     let stored = read_stored(files, table, id)?;
-    let shape = TableSchema::of_table(&table.name, &stored)?;
+    let shape = TableSchema::of_table(&table.name, &stored)
+        .map_err(|error| error.within(&table.schema(id).display().to_string()))?;
     check(&table.name, &shape, wanted, rescale)?;
     let newest = read_stored(files, table, newest_id(files, table)?)?;
     let mut next = serde_json::to_value(&stored).map_err(|error| bad_schema(table, &error))?;

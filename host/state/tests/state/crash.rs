@@ -22,17 +22,17 @@ fn die(some: u64, seed: u64, effect: Effect) {
 
 #[test]
 fn death_before_a_call_loses_nothing() {
-    die(15, 1, Effect::Nothing);
+    die(10, 1, Effect::Nothing);
 }
 
 #[test]
 fn death_in_the_middle_of_a_write_loses_nothing() {
-    die(15, 2, Effect::Half);
+    die(10, 2, Effect::Half);
 }
 
 #[test]
 fn death_after_a_call_loses_nothing() {
-    die(15, 3, Effect::Whole);
+    die(10, 3, Effect::Whole);
 }
 
 /// The same, and what was not synced is lost, all of it or by chance.
@@ -52,12 +52,12 @@ fn lose_power(some: u64, seed: u64, chance: impl Fn(u64) -> u64) {
 
 #[test]
 fn loss_of_power_that_undoes_all_that_was_not_synced_loses_nothing() {
-    lose_power(20, 4, |_| 0);
+    lose_power(12, 4, |_| 0);
 }
 
 #[test]
 fn loss_of_power_that_undoes_some_of_what_was_not_synced_loses_nothing() {
-    lose_power(20, 5, |call| call.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1);
+    lose_power(12, 5, |call| call.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1);
 }
 
 /// Checkpoints whose confirmation was reported and whose removal was not asked for, with the rows
@@ -148,20 +148,20 @@ fn fail_target(some: u64, seed: u64, faults_at: impl Fn(u64) -> Faults) {
 
 #[test]
 fn target_survives_a_death_in_the_middle_of_a_write() {
-    fail_target(15, 6, |call| Faults::at(call, Fault::Crash(Effect::Half)));
+    fail_target(8, 6, |call| Faults::at(call, Fault::Crash(Effect::Half)));
 }
 
 #[test]
 fn target_survives_a_death_after_a_call() {
-    fail_target(15, 7, |call| Faults::at(call, Fault::Crash(Effect::Whole)));
+    fail_target(8, 7, |call| Faults::at(call, Fault::Crash(Effect::Whole)));
 }
 
 #[test]
 fn target_survives_a_loss_of_power() {
-    fail_target(20, 8, |call| Faults::recording(call, Fault::Crash(Effect::Whole)));
+    fail_target(12, 8, |call| Faults::recording(call, Fault::Crash(Effect::Whole)));
 }
 
 #[test]
 fn target_survives_a_full_disk() {
-    fail_target(15, 9, |call| Faults::at(call, Fault::Always(28)));
+    fail_target(8, 9, |call| Faults::at(call, Fault::Always(28)));
 }

@@ -211,8 +211,9 @@ fn read_damaged(
         let found = scan(copy.path(), At::Checkpoint(*checkpoint));
         tally.note(file, *snapshot, &format!("scan of checkpoint {checkpoint}"), found, model);
     }
-    let (_, (snapshot, model)) = acknowledged.last_key_value().unwrap();
-    let restored = Fixture::open(copy.path(), 2, eager(), Restore::Snapshot(*snapshot))
+    let (checkpoint, (snapshot, model)) = acknowledged.last_key_value().unwrap();
+    let parallelism = crate::faults::parallelism(*checkpoint);
+    let restored = Fixture::open(copy.path(), parallelism, eager(), Restore::Snapshot(*snapshot))
         .and_then(|mut fixture| fixture.get(&(0..40).collect::<Vec<_>>()));
     tally.note(file, *snapshot, "restore", restored, model);
 }
@@ -240,7 +241,7 @@ fn truncated_files_never_lead_to_wrong_data() {
     let mut tally = Tally::default();
     for victim in victims(directory.path(), &[&METADATA[..], &["bucket-0"]].concat()) {
         let length = std::fs::metadata(directory.path().join(&victim)).unwrap().len() as usize;
-        for length in [0, 1, length / 2, length - 1] {
+        for length in [0, length / 2, length - 1] {
             let cut = |bytes: &mut Vec<u8>| bytes.truncate(length);
             read_damaged(directory.path(), &acknowledged, &victim, cut, &mut tally);
         }
@@ -258,7 +259,7 @@ fn flipped_bits_in_metadata_never_lead_to_wrong_data() {
     let mut tally = Tally::default();
     for (number, victim) in victims(directory.path(), &METADATA).into_iter().enumerate() {
         let length = std::fs::metadata(directory.path().join(&victim)).unwrap().len() as usize;
-        for at in places(length, 6, number) {
+        for at in places(length, 2, number) {
             let bit = 1 << ((at + number) % 8);
             let flip = |bytes: &mut Vec<u8>| bytes[at] ^= bit;
             read_damaged(directory.path(), &acknowledged, &victim, flip, &mut tally);

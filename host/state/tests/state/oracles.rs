@@ -76,11 +76,13 @@ fn json_column(column: &ArrayRef) -> Vec<Value> {
     (0..column.len()).map(value).collect()
 }
 
-/// A value state after random writes, deletes, merges and expiry; its retained versions, which
+/// A value state after random writes, deletes, merges, expiry and rescales; its retained versions, which
 /// are right by a plain map through scan and probe.
 fn value_table(warehouse: &Path, chance: &mut Chance) -> Vec<Value> {
-    let parallelism = 1 + chance.below(3) as u32;
-    let mut fixture = Fixture::open(warehouse, parallelism, eager(), Restore::Fresh).unwrap();
+    let open = |chance: &mut Chance, restore| {
+        Fixture::open(warehouse, 1 + chance.below(3) as u32, eager(), restore).unwrap()
+    };
+    let mut fixture = open(chance, Restore::Fresh);
     let mut model = Model::new();
     let mut kept: Vec<(u64, i64, Model)> = Vec::new();
     for checkpoint in 1..=8 + chance.below(6) {
@@ -99,6 +101,10 @@ fn value_table(warehouse: &Path, chance: &mut Chance) -> Vec<Value> {
         let retained: Vec<(u64, i64)> =
             kept.iter().map(|(checkpoint, snapshot, _)| (*checkpoint, *snapshot)).collect();
         fixture.table.retain(&retained).unwrap();
+        if chance.below(4) == 0 {
+            fixture.store.close().unwrap();
+            fixture = open(chance, Restore::Rescaled(snapshot));
+        }
     }
     fixture.store.close().unwrap();
     let reader = StateReader::open(warehouse, "default", TABLE).unwrap();

@@ -3,6 +3,7 @@
 use super::decoded::{DecodedFile, without_panic};
 use super::expiry::expiry_range_ms;
 use super::plain::{self, PlainColumn};
+use super::pruning::KeyPages;
 use super::sidecar::{DamagedSidecar, Sidecar};
 use super::source::{FileBytes, PageReader};
 use crate::file_system::FileSystem;
@@ -25,6 +26,8 @@ pub(crate) struct Content {
     /// First row of each key group, and the number of rows at the end.
     group_starts: Vec<u32>,
     sidecar: Option<Sidecar>,
+    /// When a file has to be decoded and has a page index.
+    key_pages: Option<KeyPages>,
     key: Vec<FileColumn>,
     value: Vec<FileColumn>,
     expiry_range_ms: Option<RangeInclusive<i64>>,
@@ -116,10 +119,17 @@ impl Content {
         let group_starts = file.group_starts(groups, schema.key_groups.count(), rows)?;
         let expiry_range_ms = expiry_range_ms(metadata.metadata(), schema);
         let decoded = |column: &FileColumn| matches!(column.stored, Stored::Decoded(_));
+        let key_pages = match key.first() {
+            Some(first) if key.iter().any(decoded) => {
+                let index = column_index(&file, &metadata, &first.column)?;
+                KeyPages::new(&metadata, index, &first.column, file.bytes.length_bytes())
+            }
+            _ => None,
+        };
         if key.iter().chain(&value).any(decoded) {
             file.keep(metadata);
         }
-        Ok(Self { file, rows, group_starts, sidecar, key, value, expiry_range_ms })
+        Ok(Self { file, rows, group_starts, sidecar, key_pages, key, value, expiry_range_ms })
     }
 
     /// A file that lies in memory, without a sidecar.
@@ -238,36 +248,45 @@ impl Content {
         Ok(found)
     }
 
-    /// Decodes the key groups that are asked for and searches them.
-    fn find_decoded(&self, encoder: &KeyEncoder, keys: &[ProbeKey<'_>]) -> Result<Vec<(u32, u32)>> {
-        let mut groups: Vec<Range<u32>> = Vec::new();
+    /// The rows of a file that has to be decoded which may have one of these keys, ascending.
+    pub(super) fn candidates(&self, keys: &[ProbeKey<'_>]) -> Vec<Range<u32>> {
+        let mut candidates: Vec<Range<u32>> = Vec::new();
         for key in keys {
-            let range = self.group_rows(key.group);
-            if !range.is_empty() && groups.last() != Some(&range) {
-                groups.push(range);
+            let rows = self.group_rows(key.group);
+            match &self.key_pages {
+                _ if rows.is_empty() => {}
+                Some(pages) => candidates.extend(pages.candidates(rows, key.key)),
+                None => candidates.push(rows),
             }
         }
-        let encoded = self.keys_of(encoder, &groups)?;
+        candidates.sort_unstable_by_key(|rows| rows.start);
+        let mut together: Vec<Range<u32>> = Vec::new();
+        for rows in candidates {
+            match together.last_mut() {
+                Some(last) if rows.start <= last.end => last.end = last.end.max(rows.end),
+                _ => together.push(rows),
+            }
+        }
+        together
+    }
+
+    /// Decodes the rows that may have the keys and searches them.
+    fn find_decoded(&self, encoder: &KeyEncoder, keys: &[ProbeKey<'_>]) -> Result<Vec<(u32, u32)>> {
+        let candidates = self.candidates(keys);
+        let encoded = self.keys_of(encoder, &candidates)?;
+        let rows: Vec<u32> = candidates.into_iter().flatten().collect();
         let mut found = Vec::new();
-        let mut groups = groups.into_iter().peekable();
-        // How many of the encoded keys are those of groups before.
-        let mut before = 0;
         for key in keys {
-            let range = self.group_rows(key.group);
-            if range.is_empty() {
-                continue;
-            }
-            while let Some(earlier) = groups.next_if(|group| *group != range) {
-                before += earlier.len();
-            }
-            let (start, mut rows) = (range.start, range);
-            while !rows.is_empty() {
-                let middle = rows.start + (rows.end - rows.start) / 2;
-                match encoded.key(before + (middle - start) as usize).cmp(key.key) {
-                    Ordering::Less => rows.start = middle + 1,
-                    Ordering::Greater => rows.end = middle,
+            let group = self.group_rows(key.group);
+            let mut low = rows.partition_point(|&row| row < group.start);
+            let mut high = rows.partition_point(|&row| row < group.end);
+            while low < high {
+                let middle = low + (high - low) / 2;
+                match encoded.key(middle).cmp(key.key) {
+                    Ordering::Less => low = middle + 1,
+                    Ordering::Greater => high = middle,
                     Ordering::Equal => {
-                        found.push((key.index, middle));
+                        found.extend(rows.get(middle).map(|&row| (key.index, row)));
                         break;
                     }
                 }

@@ -11,6 +11,7 @@ mod mapping;
 mod page;
 mod plain;
 mod prefetch;
+mod pruning;
 mod sidecar;
 mod source;
 mod statistics;

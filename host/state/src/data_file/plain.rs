@@ -601,7 +601,7 @@ impl PlainColumn {
 }
 
 /// One column of an encoded key.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, PartialOrd)]
 pub(super) enum KeyPart<'a> {
     Boolean(bool),
     Integer(i64),
@@ -611,7 +611,7 @@ pub(super) enum KeyPart<'a> {
 
 impl<'a> KeyPart<'a> {
     /// Takes the first column off an encoded key; `None` when the bytes are no such key.
-    fn split(column_type: ColumnType, key: &'a [u8]) -> Option<(Self, &'a [u8])> {
+    pub(super) fn split(column_type: ColumnType, key: &'a [u8]) -> Option<(Self, &'a [u8])> {
         Some(match column_type {
             ColumnType::Boolean => {
                 let (&byte, rest) = key.split_first()?;

@@ -18,6 +18,7 @@ mod evolution;
 mod failing;
 mod faults;
 mod fixture;
+mod foreign;
 mod format;
 mod kinds;
 mod leases;

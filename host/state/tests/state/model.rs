@@ -1,7 +1,7 @@
 //! The store against a plain map, through flushes, merges, roll-backs and restarts.
 
 use crate::fixture::{Fixture, Model, eager, scan};
-use howdah_state::{At, Restore, StoreOptions};
+use howdah_state::{At, ReadMode, Restore, StoreOptions};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -117,5 +117,13 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..40),
     ) {
         run(steps, 1, &StoreOptions { read_cache_limit_bytes: 0, ..eager() });
+    }
+
+    #[test]
+    fn answers_like_a_map_when_files_are_read_by_position(
+        steps in proptest::collection::vec(step(), 1..40),
+    ) {
+        let read_mode = ReadMode::Pread;
+        run(steps, 2, &StoreOptions { read_cache_limit_bytes: 0, read_mode, ..eager() });
     }
 }

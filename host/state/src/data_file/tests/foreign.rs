@@ -134,6 +134,29 @@ fn files_of_other_engines_are_read_in_place_only_when_they_are_plain() {
 }
 
 #[test]
+fn only_pages_that_may_have_a_key_are_decoded() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = FileSystem::new(false, None).unwrap();
+    for column_type in [ColumnType::Int64, ColumnType::Utf8] {
+        let key = [Column::required("id", column_type)];
+        let written = write(directory.path(), &files, &key, &[], 5_000);
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_data_page_row_count_limit(50)
+            .set_write_batch_size(50)
+            .build();
+        let name = format!("{column_type}.parquet");
+        let file = rewrite(directory.path(), &written, &name, properties, false);
+        let keys = written.probe_keys([100, 4_000].into_iter());
+        let candidates: usize =
+            file.content.candidates(&keys).iter().map(ExactSizeIterator::len).sum();
+        // The page of each, and those that begin in one key group and end in the next.
+        assert!((2..=300).contains(&candidates), "{candidates} rows for two keys");
+        written.check(&file.content);
+    }
+}
+
+#[test]
 fn file_of_an_older_schema_is_widened_and_filled_up_with_nulls() {
     let decimal = |precision| ColumnType::Decimal128 { precision, scale: 2 };
     let types = [

@@ -530,7 +530,8 @@ impl CheckpointStore {
         restore::restore(&self.target, FILES, &document, warehouse, progress)
     }
 
-    /// Removes a checkpoint and the files that only it has.
+    /// Removes a checkpoint and the files that only it has. Of one whose document cannot be read,
+    /// nothing but the document goes: files that only it had stay in the target.
     ///
     /// # Errors
     /// `NotFound` when there is no such checkpoint; `Corrupt` when the document of another one

@@ -66,8 +66,21 @@ fn read_stored(files: &FileSystem, table: &TableDirectory, id: i64) -> Result<St
             path.display()
         )));
     }
-    serde_json::from_slice(&files.read(&path)?)
-        .map_err(|error| Error::corrupt(format!("{} is damaged: {error}", path.display())))
+    let stored: StoredSchema = serde_json::from_slice(&files.read(&path)?)
+        .map_err(|error| Error::corrupt(format!("{} is damaged: {error}", path.display())))?;
+    if stored.version() > StoredSchema::CURRENT_VERSION {
+        return Err(Error::new(
+            ErrorKind::Incompatible,
+            format!(
+                "{} has format {}, newer than {}, the newest known here; use a newer version of \
+                 howdah",
+                path.display(),
+                stored.version(),
+                StoredSchema::CURRENT_VERSION
+            ),
+        ));
+    }
+    Ok(stored)
 }
 
 /// Decides how a table whose snapshot was written under schema `id` goes on as `wanted`. Nothing

@@ -29,7 +29,7 @@ pub(crate) struct Retention {
     /// The snapshot that the table was restored to, until it is said which ones are kept.
     restored: Option<i64>,
     /// Snapshot files that nobody sees under their new names, to be removed.
-    set_aside: Vec<PathBuf>,
+    set_aside: Vec<(i64, PathBuf)>,
     /// The last removal failed half-way.
     unfinished: bool,
     /// When expired snapshots were last looked for.
@@ -192,7 +192,8 @@ impl Retention {
                 table.name
             )));
         }
-        if expired.is_empty() {
+        // Some may be aside since an attempt that failed.
+        if expired.is_empty() && self.set_aside.is_empty() {
             return Ok(0);
         }
         // No crash may bring back the tag of a snapshot that is gone.
@@ -200,16 +201,16 @@ impl Retention {
         for id in &expired {
             let aside = table.snapshots().join(format!(".snapshot-{id}{TEMPORARY_SUFFIX}"));
             files.rename(&table.snapshot(*id), &aside)?;
-            self.set_aside.push(aside);
+            self.set_aside.push((*id, aside));
             self.snapshots.remove(id);
         }
         // Whoever took a lease and found its snapshot there did so before now.
         let leased = leased_snapshots(files, table, crate::seam::wall_clock_ms())?;
-        for id in expired.iter().filter(|id| leased.contains(id)) {
-            let aside = table.snapshots().join(format!(".snapshot-{id}{TEMPORARY_SUFFIX}"));
-            files.rename(&aside, &table.snapshot(*id))?;
-            self.set_aside.retain(|path| *path != aside);
+        while let Some(at) = self.set_aside.iter().position(|(id, _)| leased.contains(id)) {
+            let Some((id, aside)) = self.set_aside.get(at) else { break };
+            files.rename(aside, &table.snapshot(*id))?;
             self.snapshots.insert(*id, Some(crate::seam::steady_ms()));
+            self.set_aside.swap_remove(at);
         }
         // No crash may bring a snapshot back whose files are gone.
         files.sync_directory(&table.snapshots())?;
@@ -221,7 +222,7 @@ impl Retention {
         if self.live.is_empty() {
             return Err(Error::corrupt("the latest snapshot names no file; nothing is removed"));
         }
-        while let Some(path) = self.set_aside.last() {
+        while let Some((_, path)) = self.set_aside.last() {
             files.remove(path)?;
             self.set_aside.pop();
         }

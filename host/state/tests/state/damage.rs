@@ -286,6 +286,18 @@ fn newer_format_of_a_snapshot_is_refused() {
     assert!(error.to_string().contains("has format 4"), "{error}");
 }
 
+#[test]
+fn newer_format_of_a_schema_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let (snapshot, _) = build(directory.path());
+    let path = files_in(directory.path(), "schema").remove(0);
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("\"version\": 3", "\"version\": 4")).unwrap();
+    let error = open_and_read(directory.path(), snapshot).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Incompatible, "{error}");
+    assert!(error.to_string().contains("has format 4"), "{error}");
+}
+
 /// Opens a copy of a table, in which `damage` was done to one file, at its latest snapshot.
 fn restore_damaged(victim: &Path, damage: impl FnOnce(&Path)) -> Result<Model> {
     let warehouse = victim.ancestors().nth(4).unwrap();

@@ -258,7 +258,7 @@ pub(crate) fn write_sixteen(value: i128, out: &mut Vec<u8>) {
     out.extend_from_slice(&(value ^ i128::MIN).to_be_bytes());
 }
 
-fn write_bytes(value: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn write_bytes(value: &[u8], out: &mut Vec<u8>) {
     let mut rest = value;
     while let Some(zero) = rest.iter().position(|&byte| byte == 0) {
         out.extend_from_slice(&rest[..zero]);

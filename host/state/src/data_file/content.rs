@@ -309,22 +309,25 @@ impl Content {
             return Ok(rows);
         }
         // What has to be decoded is decoded once; what can be read in place, row by row.
-        let whole = match self.plain_key() {
-            Some(_) => None,
-            None => Some(self.keys_of(encoder, std::slice::from_ref(&rows))?),
+        let plain = self.plain_key();
+        let whole = match &plain {
+            Some(_) => EncodedKeys::default(),
+            None => self.keys_of(encoder, std::slice::from_ref(&rows))?,
         };
-        let is_before = |row: u32, bound: &[u8]| -> Result<bool> {
-            Ok(match &whole {
-                Some(keys) => keys.key((row - rows.start) as usize) < bound,
-                None => self.keys(encoder, &[row])?.key(0) < bound,
-            })
-        };
-        let first_not_before = |mut rows: Range<u32>, bound: &[u8]| -> Result<u32> {
-            while !rows.is_empty() {
-                let middle = rows.start + (rows.end - rows.start) / 2;
-                if is_before(middle, bound)? { rows.start = middle + 1 } else { rows.end = middle }
+        let mut reader = self.reader();
+        let mut scratch = Vec::new();
+        let mut first_not_before = |mut within: Range<u32>, bound: &[u8]| -> Result<u32> {
+            while !within.is_empty() {
+                let middle = within.start + (within.end - within.start) / 2;
+                let is_before = match &plain {
+                    Some(columns) => {
+                        plain::is_before(columns, middle, bound, &mut reader, &mut scratch)?
+                    }
+                    None => whole.key((middle - rows.start) as usize) < bound,
+                };
+                if is_before { within.start = middle + 1 } else { within.end = middle }
             }
-            Ok(rows.start)
+            Ok(within.start)
         };
         let start = match from.is_empty() {
             true => rows.start,

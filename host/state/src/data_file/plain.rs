@@ -2,6 +2,7 @@
 
 use super::page::{Levels, Page, PageDirectory, is_plain};
 use super::source::{FileBytes, PageBytes, PageReader};
+use crate::key::{write_bytes, write_eight, write_four, write_sixteen};
 use crate::value_column::ValueColumn;
 use crate::{Column, ColumnType, Result};
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
@@ -473,6 +474,27 @@ pub(super) fn find(
     Ok((!rows.is_empty() && rest.is_empty()).then_some(rows.start))
 }
 
+/// Whether the key of a row, which is in these columns, comes before `bound`, the beginning of an
+/// encoded key. `scratch` is room to work in.
+pub(super) fn is_before(
+    columns: &[(&PlainColumn, ColumnType)],
+    row: u32,
+    bound: &[u8],
+    reader: &mut PageReader<'_>,
+    scratch: &mut Vec<u8>,
+) -> Result<bool> {
+    scratch.clear();
+    for (column, column_type) in columns {
+        column.encode(row, *column_type, reader, scratch)?;
+        // Most rows differ from the bound in the first column.
+        let both = scratch.len().min(bound.len());
+        if scratch.get(..both) != bound.get(..both) || both == bound.len() {
+            break;
+        }
+    }
+    Ok(scratch.as_slice() < bound)
+}
+
 /// A search in an integer column that goes on in step with others.
 #[derive(Clone, Copy)]
 struct Lane<'a> {
@@ -531,6 +553,32 @@ pub(super) fn find_integers<'k>(
 }
 
 impl PlainColumn {
+    /// Appends the value of a row as it is in an encoded key.
+    fn encode(
+        &self,
+        row: u32,
+        column_type: ColumnType,
+        reader: &mut PageReader<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let page = self.open(self.pages.page_of(row), reader)?;
+        let at = row.saturating_sub(page.rows.start) as usize;
+        let values = page.values();
+        let written = match (self.stored, column_type) {
+            (Stored::Bits, _) => bit(values, at).map(|value| out.push(u8::from(value))),
+            (Stored::Fixed(width), ColumnType::Decimal128 { .. }) => {
+                self.decimal(values, at, width).map(|value| write_sixteen(value, out))
+            }
+            (Stored::Fixed(4), _) => four(values, at).map(|value| write_four(value, out)),
+            (Stored::Fixed(_), _) => eight(values, at).map(|value| write_eight(value, out)),
+            (Stored::Variable, _) => {
+                let mut walk = Walk { values, at: 0 };
+                walk.skip(at).and_then(|()| walk.next()).map(|value| write_bytes(value, out))
+            }
+        };
+        written.ok_or_else(|| reader.broken("a page is too short"))
+    }
+
     fn search_lanes<'a>(
         &self,
         lanes: &mut [Lane<'a>],

@@ -200,13 +200,17 @@ pub(crate) fn sample(calls: u64, some: u64, seed: u64) -> Vec<u64> {
 
 /// Runs the job with a failure at each of these calls, then checks what is left.
 fn fail(some: u64, seed: u64, fault: Fault) {
-    for call in sample(calls(&eager()), some, seed) {
+    fail_each(sample(calls(&eager()), some, seed), &eager(), |call| Faults::at(call, fault));
+}
+
+fn fail_each(calls: Vec<u64>, options: &StoreOptions, faults_at: impl Fn(u64) -> Faults) {
+    for call in calls {
         let directory = tempfile::tempdir().unwrap();
-        let faults = Faults::at(call, fault);
-        let options = StoreOptions { faults: Some(faults.clone()), ..eager() };
+        let faults = faults_at(call);
+        let options = StoreOptions { faults: Some(faults.clone()), ..options.clone() };
         let mut acknowledged = Acknowledged::new();
         let result = work(directory.path(), &options, &mut acknowledged);
-        println!("{fault:?} at call {call}, {:?}: {result:?}", faults.failed());
+        println!("failed at call {call}, {:?}: {result:?}", faults.failed());
         if let Err(error) = result {
             assert_eq!(error.kind(), ErrorKind::Storage, "{error}");
         }
@@ -227,6 +231,17 @@ fn job_survives_a_disk_that_is_full_for_a_moment() {
 #[test]
 fn job_survives_an_input_output_error() {
     fail(10, 3, Fault::Once(EIO));
+}
+
+#[test]
+fn job_survives_an_error_where_files_are_synced() {
+    let synced = StoreOptions { sync: true, ..eager() };
+    // Nothing is synced in earnest while it is recorded.
+    let count = Faults::recording(u64::MAX, Fault::Once(EIO));
+    let options = StoreOptions { faults: Some(count.clone()), ..synced.clone() };
+    work(tempfile::tempdir().unwrap().path(), &options, &mut Acknowledged::new()).unwrap();
+    let calls = sample(count.calls(), 15, 6);
+    fail_each(calls, &synced, |call| Faults::recording(call, Fault::Once(EIO)));
 }
 
 #[test]

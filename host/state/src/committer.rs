@@ -387,7 +387,7 @@ impl Committer {
         }
         for file in &change.added {
             let of_bucket = buckets.get_mut(file.bucket as usize).ok_or_else(|| {
-                Error::invalid(format!("table {} has no bucket {}", self.table.name, file.bucket))
+                Error::internal(format!("table {} has no bucket {}", self.table.name, file.bucket))
             })?;
             of_bucket.push(PinnedFile { file: file.clone(), dead: Arc::default() });
             of_bucket.sort_by_key(|pinned| pinned.file.meta.level);

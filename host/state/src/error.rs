@@ -21,11 +21,15 @@ pub enum ErrorKind {
     Incompatible,
     /// The file system failed (full, unreachable, no permission): mend it and run again.
     Storage,
-    /// The background part of the store has stopped after an earlier error.
+    /// The background part of the store has stopped: after an earlier error, or because the store
+    /// was closed. Open it again.
     Closed,
+    /// A fault of this library, not of the caller or the disk: report it.
+    Internal,
 }
 
-/// An error of the state store. The message names the table, file or column.
+/// An error of the state store. The message names the table, file or column, and the way out where
+/// there is one.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
@@ -52,6 +56,11 @@ impl Error {
 
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidArgument, message)
+    }
+
+    /// Something that cannot be, unless this library is wrong.
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal, message)
     }
 
     pub(crate) fn not_found(message: impl Into<String>) -> Self {

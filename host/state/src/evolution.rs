@@ -51,7 +51,7 @@ pub(crate) fn read_newest_schema(
 fn newest_id(files: &FileSystem, table: &TableDirectory) -> Result<i64> {
     schema_ids(files, table)?.pop().ok_or_else(|| {
         Error::not_found(format!(
-            "{} is no Paimon table: it has no schema file",
+            "{} is no Paimon table: it has no schema file; list_tables names those there are",
             table.root.display()
         ))
     })

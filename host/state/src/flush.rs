@@ -50,7 +50,7 @@ pub(crate) fn flush(
         frozen.iter().map(|frozen| BucketFlush::new(committer, frozen)).collect::<Result<_>>()?;
     let results = pool.for_each(parts.len(), move |part| match parts.get(part) {
         Some(part) => part.run(),
-        None => Err(Error::invalid("a flush lost one of its buckets")),
+        None => Err(Error::internal("a flush lost one of its buckets")),
     });
     let mut locations = Vec::with_capacity(frozen.len());
     let mut failure = None;

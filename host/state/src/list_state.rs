@@ -44,7 +44,10 @@ impl ListState {
         self.rows.check_keys(keys)?;
         let elements = i64::try_from(key_of.len()).unwrap_or(i64::MAX);
         let end = self.next_position.checked_add(elements).ok_or_else(|| {
-            Error::invalid(format!("state {} has no position left", self.rows.links.table))
+            Error::invalid(format!(
+                "state {} has no position left for new elements; start afresh",
+                self.rows.links.table
+            ))
         })?;
         let column: ArrayRef = Arc::new(Int64Array::from_iter_values(self.next_position..end));
         let positions = position_encoder()?.encode(&[column])?;

@@ -226,7 +226,7 @@ fn check(cancelled: &AtomicBool) -> Result<()> {
 }
 
 fn lost_run() -> Error {
-    Error::corrupt("a merge lost one of its inputs")
+    Error::internal("a merge lost one of its inputs")
 }
 
 /// A merge whose output is written but not published.

@@ -134,7 +134,10 @@ pub(crate) fn read_snapshot(
 
 pub(crate) fn read_snapshot_file(files: &FileSystem, path: &Path) -> Result<Snapshot> {
     if !files.exists(path)? {
-        return Err(Error::not_found(format!("there is no {}", path.display())));
+        return Err(Error::not_found(format!(
+            "there is no {}: it was never written, or removed after its time; name another",
+            path.display()
+        )));
     }
     let snapshot: Snapshot = serde_json::from_slice(&files.read(path)?).map_err(|error| {
         Error::corrupt(format!("snapshot file {} is damaged: {error}", path.display()))
@@ -328,7 +331,10 @@ pub(crate) fn open_pin(
         check_raw(table, meta)?;
         let opened = Content::open(files, &table.bucket(*bucket), meta, schema, damaged)?;
         let of_bucket = buckets.get_mut(*bucket as usize).ok_or_else(|| {
-            Error::corrupt(format!("table {}: there should be no bucket {bucket}", table.name))
+            Error::corrupt(format!(
+                "table {}: there should be no bucket {bucket}; restore from an earlier checkpoint",
+                table.name
+            ))
         })?;
         of_bucket.push(PinnedFile {
             file: DataFile::new(*bucket, meta.clone(), opened),

@@ -202,7 +202,7 @@ impl<T, W: Fn(usize) -> Result<T>> Batch<T, W> {
                 return;
             }
             let result = catch_unwind(AssertUnwindSafe(|| (self.work)(number)))
-                .unwrap_or_else(|_| Err(Error::corrupt("a part of a flush panicked")));
+                .unwrap_or_else(|_| Err(Error::internal("a part of a flush panicked")));
             let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(slot) = results.get_mut(number) {
                 *slot = Some(result);

@@ -79,7 +79,7 @@ impl Shared {
             *state = State::Running;
         }
         let result = catch_unwind(AssertUnwindSafe(probe))
-            .unwrap_or_else(|_| Err(Error::corrupt("a probe panicked")));
+            .unwrap_or_else(|_| Err(Error::internal("reading ahead panicked")));
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = State::Done(result);
         self.changed.notify_all();
     }

@@ -188,7 +188,7 @@ impl Retention {
         // An empty set of what is needed is a fault, never a licence to remove everything.
         if expired.len() >= self.snapshots.len() {
             return Err(Error::corrupt(format!(
-                "table {}: refusing to remove every snapshot",
+                "table {}: all snapshots would expire; none is removed",
                 table.name
             )));
         }

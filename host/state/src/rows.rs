@@ -191,7 +191,10 @@ impl SubtaskRows {
         self.links.view.freeze(self.subtask, buffer.clone(), checkpoint.is_none())?;
         let command = Command::Frozen { subtask: self.subtask, checkpoint, buffer };
         self.links.commands.send(command).map_err(|_| {
-            Error::new(ErrorKind::Closed, format!("state {} is closed", self.links.table))
+            Error::new(
+                ErrorKind::Closed,
+                format!("state {} is closed; open the store again", self.links.table),
+            )
         })
     }
 
@@ -240,7 +243,8 @@ impl SubtaskRows {
         for (column, array) in self.links.schema.value.iter().zip(columns) {
             if array.len() != rows {
                 return Err(Error::invalid(format!(
-                    "column `{}` has {} rows for {rows} keys",
+                    "state {}: column `{}` has {} rows for {rows} keys",
+                    self.links.table,
                     column.name,
                     array.len(),
                 )));
@@ -270,7 +274,8 @@ impl SubtaskRows {
         let given = keys.columns().iter().map(|column| column.data_type().clone());
         if !given.eq(wanted) {
             return Err(Error::invalid(format!(
-                "the keys of the batch are of other types than those of state {}",
+                "the keys of the batch are of other types than those of state {}; encode them with \
+                 StateTable::key_encoder",
                 self.links.table
             )));
         }
@@ -279,7 +284,8 @@ impl SubtaskRows {
         match hashes.iter().position(|&hash| groups.subtask_of(hash) != self.subtask) {
             None => Ok(()),
             Some(row) => Err(Error::invalid(format!(
-                "key {row} of the batch belongs to another subtask than {} of state {}",
+                "key {row} of the batch belongs to another subtask than {} of state {}; deal \
+                 batches out with KeyGroups::split",
                 self.subtask, self.links.table
             ))),
         }
@@ -534,7 +540,7 @@ pub(crate) fn after(prefix: &[u8]) -> Option<Vec<u8>> {
 
 fn key_at(keys: &EncodedKeys, index: u32) -> Result<(&[u8], u64)> {
     let hash = keys.hashes().get(index as usize);
-    let hash = hash.ok_or_else(|| Error::invalid("key index past the end of the batch"))?;
+    let hash = hash.ok_or_else(|| Error::internal("key index past the end of the batch"))?;
     Ok((keys.key(index as usize), *hash))
 }
 

@@ -104,7 +104,7 @@ fn fixed_bytes(array: &ArrayRef, column_type: ColumnType) -> Result<&[u8]> {
             array.as_primitive::<t::TimestampMillisecondType>().values().inner().as_slice()
         }
         ColumnType::Boolean | ColumnType::Utf8 | ColumnType::Binary => {
-            return Err(Error::invalid(format!("{column_type} has no fixed width")));
+            return Err(Error::internal(format!("{column_type} has no fixed width")));
         }
     })
 }

@@ -182,7 +182,10 @@ impl Worker {
         let (Some(queue), Some(epoch)) =
             (self.waiting.get_mut(subtask as usize), self.epochs.get_mut(subtask as usize))
         else {
-            return Err(Error::invalid(format!("there is no subtask {subtask}")));
+            return Err(Error::internal(format!(
+                "table {}: there is no subtask {subtask}",
+                self.committer.table.name
+            )));
         };
         queue.push_back(Waiting { epoch: *epoch, checkpoint, buffer, since: crate::seam::now() });
         *epoch += u64::from(checkpoint.is_some());
@@ -222,7 +225,8 @@ impl Worker {
         let checkpoint = checkpoints.first().copied().unwrap_or(0);
         if checkpoints.iter().any(|other| *other != checkpoint) {
             return Err(Error::invalid(format!(
-                "table {}: subtasks are at different checkpoints {checkpoints:?}",
+                "table {}: subtasks are at different checkpoints {checkpoints:?}; freeze all of them \
+                 at one checkpoint before the next",
                 self.committer.table.name
             )));
         }
@@ -384,7 +388,7 @@ impl Worker {
             let since = crate::seam::now();
             let work = || task.run(&files, &table, &schema, &cancelled);
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
-                .unwrap_or_else(|_| Err(Error::corrupt("a merge panicked")));
+                .unwrap_or_else(|_| Err(Error::internal("a merge of sorted runs panicked")));
             note_merge(&view.instruments, &result, since.elapsed());
             let _ = report.send(Command::Merged { bucket, newest, result });
         };

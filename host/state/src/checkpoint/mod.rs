@@ -402,7 +402,7 @@ impl CheckpointStore {
         let pending = self.pending.as_mut().ok_or_else(nothing_pending)?;
         if pending.state == PendingState::Begun {
             return Err(Error::invalid(format!(
-                "checkpoint {} is not transferred yet",
+                "checkpoint {} is not transferred yet: transfer it before it is confirmed",
                 pending.document.checkpoint
             )));
         }
@@ -633,7 +633,10 @@ impl CheckpointStore {
             if document.checkpoint == checkpoint {
                 return Ok(document);
             }
-            Err(Error::corrupt(format!("{name} is the one of {}", document.checkpoint)))
+            Err(Error::corrupt(format!(
+                "{name} is the document of checkpoint {}, not {checkpoint}; remove it",
+                document.checkpoint
+            )))
         }))
     }
 
@@ -718,7 +721,9 @@ fn check_request(request: &CheckpointRequest<'_>) -> Result<()> {
     for (table, _) in request.tables {
         document::check_table(table)?;
         if !seen.insert(table) {
-            return Err(Error::invalid(format!("table {table} is asked for twice")));
+            return Err(Error::invalid(format!(
+                "table {table} is asked for twice; name each table once"
+            )));
         }
     }
     Ok(())

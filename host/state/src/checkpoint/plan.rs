@@ -51,7 +51,8 @@ impl TableContent {
             .collect::<Result<Vec<_>>>()?;
         if schemas.last().map(|schema| schema.id) != Some(snapshot.schema_id()) {
             return Err(Error::corrupt(format!(
-                "table {}: snapshot {id} needs schema {}, which is not there",
+                "table {}: snapshot {id} needs schema {}, which is not there; \
+                 restore from an earlier checkpoint",
                 table.name,
                 snapshot.schema_id()
             )));

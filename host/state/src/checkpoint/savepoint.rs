@@ -168,7 +168,7 @@ fn write_table(
         table.files.push(sum_of(files, to, format!("manifest/{name}"))?);
     }
     table.snapshot_file = String::from_utf8(encode_snapshot(&snapshot)?)
-        .map_err(|_| Error::corrupt("a snapshot is no text"))?;
+        .map_err(|_| Error::corrupt(format!("the snapshot of table {} is no text", table.name)))?;
     restore::create_directories(files, to, &table)?;
     restore::write_metadata(files, to, &table, checkpoint)?;
     for below in files.list(&to.root)? {
@@ -214,7 +214,10 @@ fn write_manifests(
     index_files: &[(u32, IndexFileMeta)],
 ) -> Result<(Snapshot, Vec<String>)> {
     let from = &content.snapshot;
-    let schema = content.schemas.last().ok_or_else(|| Error::corrupt("a table has no schema"))?;
+    let schema = content
+        .schemas
+        .last()
+        .ok_or_else(|| Error::corrupt(format!("table {} has no schema", to.name)))?;
     let schema = TableSchema::decode(&to.name, schema.file.as_bytes())?;
     let live = &content.content.data_files;
     let added: Vec<_> = live.iter().map(|(bucket, meta)| (FileKind::Add, *bucket, meta)).collect();

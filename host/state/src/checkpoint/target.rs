@@ -130,10 +130,12 @@ impl CheckpointTarget {
     /// # Errors
     /// `Storage` when the runtime cannot be made.
     pub fn operator(operator: Operator, prefix: &str) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| Error::with_source(ErrorKind::Storage, "no I/O runtime", error))?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(
+            |error| {
+                let message = format!("cannot start the runtime of a checkpoint target: {error}");
+                Error::with_source(ErrorKind::Storage, message, error)
+            },
+        )?;
         let prefix = prefix.trim_matches('/');
         let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
         let place = Place::Operator { operator, prefix, runtime };
@@ -281,7 +283,11 @@ impl CheckpointTarget {
                 writer.write(chunk).await.map_err(failed)?;
             }
             if (Sum { bytes, crc32: hasher.finalize() }) != sum {
-                return Err(Error::corrupt(format!("{} changed on disk", from.display())));
+                return Err(Error::corrupt(format!(
+                    "{} changed while it was uploaded, so it is damaged; restore from an earlier \
+                     checkpoint",
+                    from.display()
+                )));
             }
             writer.close().await.map_err(failed)
         };
@@ -404,7 +410,9 @@ impl CheckpointTarget {
             let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
             let mut results = vec![work()];
             results.extend(others.into_iter().map(|thread| {
-                thread.join().unwrap_or_else(|_| Err(Error::corrupt("a thread panicked")))
+                thread.join().unwrap_or_else(|_| {
+                    Err(Error::internal("a thread that reads a checkpoint panicked"))
+                })
             }));
             results
         });

@@ -133,7 +133,7 @@ impl KeyEncoder {
     ///
     /// # Errors
     /// `InvalidArgument` when the number of texts is wrong or one cannot be parsed.
-    pub(crate) fn parse(&self, texts: &[String]) -> Result<KeyBatch> {
+    pub(crate) fn parse(&self, texts: &[&str]) -> Result<KeyBatch> {
         if texts.len() != self.columns.len() {
             let names: Vec<_> = self.columns.iter().map(|column| column.name.as_str()).collect();
             return Err(Error::invalid(format!(
@@ -144,7 +144,7 @@ impl KeyEncoder {
             )));
         }
         let columns = self.columns.iter().zip(texts).map(|(column, text)| {
-            let array: ArrayRef = Arc::new(StringArray::from(vec![text.as_str()]));
+            let array: ArrayRef = Arc::new(StringArray::from(vec![*text]));
             let options = arrow_cast::CastOptions { safe: false, ..Default::default() };
             arrow_cast::cast_with_options(&array, &column.column_type.to_arrow(), &options).map_err(
                 |_| {
@@ -282,7 +282,12 @@ fn end_of_bytes(key: &[u8], mut position: usize) -> usize {
 }
 
 fn decode_column(column: &Column, bytes: &[u8], positions: &mut [usize]) -> Result<ArrayRef> {
-    let broken = || Error::corrupt(format!("an encoded key ends within column `{}`", column.name));
+    let broken = || {
+        Error::corrupt(format!(
+            "an encoded key is damaged in column `{}`; restore from an earlier checkpoint",
+            column.name
+        ))
+    };
     let reader = |width: usize, position: &mut usize| -> Result<usize> {
         let start = *position;
         *position = start + width;
@@ -374,8 +379,9 @@ impl EncodedKeys {
 
     /// Ends the key whose bytes were appended since the last one.
     fn finish_key(&mut self, hash: u64) -> Result<()> {
-        let end = u32::try_from(self.bytes.len())
-            .map_err(|_| Error::invalid("the keys of one batch take more than 4 GiB"))?;
+        let end = u32::try_from(self.bytes.len()).map_err(|_| {
+            Error::invalid("the keys of one batch take more than 4 GiB; use smaller batches")
+        })?;
         self.offsets.push(end);
         self.hashes.push(hash);
         Ok(())
@@ -396,7 +402,8 @@ impl EncodedKeys {
     ) -> Result<Self> {
         if key_of.len() != rest.len() {
             return Err(Error::invalid(format!(
-                "{} rows with {} map keys, positions or times",
+                "the keys of {} rows are named, but there are {} map keys, positions or times; give \
+                 one for each",
                 key_of.len(),
                 rest.len()
             )));
@@ -405,7 +412,10 @@ impl EncodedKeys {
         for (row, &key) in key_of.iter().enumerate() {
             let key = key as usize;
             if key >= keys.len() {
-                return Err(Error::invalid(format!("key index {key} is past the last key")));
+                return Err(Error::invalid(format!(
+                    "key index {key} is past the last of {} keys",
+                    keys.len()
+                )));
             }
             let start = joined.bytes.len();
             let (first, second) = match rest_first {
@@ -469,7 +479,9 @@ impl EncodedKeys {
         let base = u32::try_from(self.bytes.len())
             .ok()
             .filter(|base| base.checked_add(other.offsets[other.len()]).is_some())
-            .ok_or_else(|| Error::invalid("the keys of one batch take more than 4 GiB"))?;
+            .ok_or_else(|| {
+                Error::invalid("the keys of one batch take more than 4 GiB; use smaller batches")
+            })?;
         self.bytes.extend_from_slice(&other.bytes);
         self.offsets.extend(other.offsets[1..].iter().map(|offset| base + offset));
         self.hashes.extend_from_slice(&other.hashes);

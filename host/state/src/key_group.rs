@@ -1,6 +1,6 @@
 //! Key groups: the unit in which keys move between subtasks.
 
-use crate::{Error, Result};
+use crate::{EncodedKeys, Error, Result};
 use paimon::spec::{BinaryRow, DataType, Datum, IntType};
 
 /// Which subtask owns which key group, at one parallelism.
@@ -65,6 +65,18 @@ impl KeyGroups {
     /// The subtask that owns a key group.
     pub(crate) fn subtask_of_group(&self, group: u32) -> u32 {
         self.subtask_of.get(group as usize).copied().unwrap_or(0)
+    }
+
+    /// For each subtask, the rows whose keys it owns, ascending: what
+    /// [`KeyBatch::select`](crate::KeyBatch::select) and Arrow's `take` take.
+    pub fn split(&self, keys: &EncodedKeys) -> Vec<Vec<u32>> {
+        let mut rows = vec![Vec::new(); self.parallelism as usize];
+        for (row, &hash) in (0..).zip(keys.hashes()) {
+            if let Some(of_subtask) = rows.get_mut(self.subtask_of(hash) as usize) {
+                of_subtask.push(row);
+            }
+        }
+        rows
     }
 
     /// The subtask that owns a key with this hash.

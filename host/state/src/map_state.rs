@@ -25,6 +25,17 @@ pub struct MapEntries {
 ///
 /// Each entry is a row of the table: at a barrier only entries that changed are written, and one
 /// that changed and was changed back is not.
+///
+/// Entries of several maps are named by three things side by side: the keys whose maps they are
+/// in, for each entry the index of its key, and for each entry its map key. The items `pen` and
+/// `ink` in the basket of customer 7, and `pen` in that of customer 8:
+///
+/// ```text
+/// keys     7, 8
+/// key_of   0,   0,   1
+/// map_key  pen, ink, pen
+/// columns  2,   1,   5
+/// ```
 #[derive(Debug)]
 pub struct MapState {
     rows: SubtaskRows,

@@ -161,6 +161,15 @@ impl StateReader {
         Ok(self.schema_of(&self.snapshot(at)?)?.rows)
     }
 
+    /// The number of the snapshot of a version, as [`Restore::Snapshot`](crate::Restore::Snapshot)
+    /// takes it.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such version; `Corrupt` when its file is damaged.
+    pub fn snapshot_id(&self, at: &At) -> Result<i64> {
+        Ok(self.snapshot(at)?.id())
+    }
+
     /// The schema that a snapshot was written under.
     fn schema_of(&self, snapshot: &Snapshot) -> Result<TableSchema> {
         if snapshot.schema_id() == self.schema.schema_id {
@@ -195,7 +204,9 @@ impl StateReader {
         }
     }
 
-    /// Rows of the table, at most `limit`, by bucket, file and key.
+    /// Rows of the table, at most `limit`, by bucket, file and key; [`StateReader::schema_at`]
+    /// has their columns. All rows that are on disk: of a state with a time to live also those
+    /// that have ended (`expires_at`) and are not merged away yet; never what is not published.
     ///
     /// # Errors
     /// `NotFound` when there is no such snapshot or checkpoint; `Corrupt` when files are damaged.
@@ -224,7 +235,9 @@ impl StateReader {
     /// # Errors
     /// `InvalidArgument` when a text is no value of its column; otherwise as
     /// [`StateReader::scan`].
-    pub fn get(&self, at: &At, key: &[String]) -> Result<Vec<RecordBatch>> {
+    pub fn get(&self, at: &At, key: &[impl AsRef<str>]) -> Result<Vec<RecordBatch>> {
+        let key: Vec<&str> = key.iter().map(AsRef::as_ref).collect();
+        let key = key.as_slice();
         let of_operator = self.schema.key_encoder.columns().len();
         match self.schema.kind {
             _ if key.len() == self.schema.key().len() => self.get_row(at, key),
@@ -233,7 +246,7 @@ impl StateReader {
         }
     }
 
-    fn get_row(&self, at: &At, key: &[String]) -> Result<Vec<RecordBatch>> {
+    fn get_row(&self, at: &At, key: &[&str]) -> Result<Vec<RecordBatch>> {
         let keys = self.schema.encoder.parse(key)?;
         let hash = keys.encoded().hashes().first().copied().unwrap_or(0);
         let bucket = |schema: &TableSchema| schema.key_groups.subtask_of(hash);
@@ -251,7 +264,7 @@ impl StateReader {
     }
 
     /// The rows of a list or map.
-    fn get_rows(&self, at: &At, key: &[String]) -> Result<Vec<RecordBatch>> {
+    fn get_rows(&self, at: &At, key: &[&str]) -> Result<Vec<RecordBatch>> {
         let keys = self.schema.key_encoder.parse(key)?;
         let hash = keys.encoded().hashes().first().copied().unwrap_or(0);
         let group = self.schema.key_groups.group_of(hash);
@@ -285,7 +298,7 @@ impl StateReader {
     }
 
     /// The timers of a key: on disk they are ordered by time.
-    fn find_timers(&self, at: &At, key: &[String]) -> Result<Vec<RecordBatch>> {
+    fn find_timers(&self, at: &At, key: &[&str]) -> Result<Vec<RecordBatch>> {
         let wanted = self.schema.key_encoder.parse(key)?;
         let key_columns = wanted.columns().len();
         let mut batches = Vec::new();

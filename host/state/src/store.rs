@@ -12,8 +12,8 @@ use crate::schema::{EXPIRES_COLUMN, TableSchema, paimon_schema};
 use crate::view::{SharedView, ViewLimits};
 use crate::worker::{Command, Worker, WorkerLinks};
 use crate::{
-    Clock, Column, ColumnType, Error, ErrorKind, Faults, KeyGroups, ListState, MapState, ReadMode,
-    ReducingState, Result, StateKind, Timers, ValueState,
+    Clock, Column, ColumnType, Error, ErrorKind, Faults, KeyEncoder, KeyGroups, ListState,
+    MapState, ReadMode, ReducingState, Result, StateKind, Timers, ValueState,
 };
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use std::collections::BTreeMap;
@@ -23,38 +23,42 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How a store behaves.
+/// How a store behaves. The defaults suit a pipeline on one machine; change one with
+/// `StoreOptions { sync: false, ..StoreOptions::default() }`.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
     /// Fsync files and directories before a checkpoint counts as published. Without it, state
-    /// survives the death of the process, but not that of the machine.
+    /// survives the death of the process, but not that of the machine. Default: true.
     pub sync: bool,
-    /// Bytes in the write buffer of one subtask of one state at which it is flushed early.
+    /// Bytes in the write buffer of one subtask of one state at which it is flushed early; at
+    /// most 1 GiB. Default: 64 MiB.
     pub write_buffer_limit_bytes: usize,
     /// Bytes of full or frozen write buffers of one state that may be on their way to disk. Each
     /// subtask has an equal share; above it, its next write waits. A barrier never waits, so one
-    /// write buffer for each subtask can come on top.
+    /// write buffer for each subtask can come on top. Default: 256 MiB.
     pub frozen_limit_bytes: usize,
     /// Bytes of published write buffers that a subtask of a state keeps as a read cache.
+    /// Default: 32 MiB.
     pub read_cache_limit_bytes: usize,
     /// How long a snapshot, and the files that only it names, outlive the moment that they were
-    /// superseded at least, so that readers without a lease can finish.
+    /// superseded at least, so that readers without a lease can finish. Default: 60,000.
     pub snapshot_retained_ms: u64,
-    /// Sorted runs of a bucket that start a merge; 2 to 50.
+    /// Sorted runs of a bucket that start a merge; 2 to 50. Default: 5.
     pub merge_trigger_runs: usize,
-    /// Timers that a subtask of a state holds in memory, the next to be due; the others are read
-    /// when their time comes. At least 1.
-    pub timers_in_memory: usize,
     /// Sorted runs of a bucket at which writes to it wait for a merge; up to 60. Never less than
-    /// one more than `merge_trigger_runs`.
+    /// one more than `merge_trigger_runs`. Default: 20.
     pub merge_stop_runs: usize,
-    /// Threads that merge and help to flush, for all states together; 1 to 64.
+    /// Timers that a subtask of a state holds in memory, the next to be due; the others are read
+    /// when their time comes. At least 1. Default: 65,536.
+    pub timers_in_memory: usize,
+    /// Threads that merge and help to flush, for all states together; 1 to 64. Default: as
+    /// many as there are cores, at most 2.
     pub background_threads: usize,
-    /// How data files are read.
+    /// How data files are read. Default: mapped into memory.
     pub read_mode: ReadMode,
-    /// The clock that times to live go by.
+    /// The clock that times to live go by. Default: that of the machine.
     pub clock: Clock,
-    /// For tests: makes calls to the file system fail.
+    /// For tests: makes calls to the file system fail. Default: none.
     pub faults: Option<Faults>,
 }
 
@@ -67,8 +71,8 @@ impl Default for StoreOptions {
             read_cache_limit_bytes: 32 << 20,
             snapshot_retained_ms: 60_000,
             merge_trigger_runs: 5,
-            timers_in_memory: 1 << 16,
             merge_stop_runs: 20,
+            timers_in_memory: 1 << 16,
             background_threads: default_threads(),
             read_mode: ReadMode::default(),
             clock: Clock::system(),
@@ -82,7 +86,8 @@ fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |threads| threads.get().min(2))
 }
 
-/// What a state table is to look like.
+/// What a state table is to look like. The default is value state without a time to live, of one
+/// subtask; names and key columns have none, they must be given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateDescriptor {
     /// Name of the pipeline; first part of the table name.
@@ -97,12 +102,30 @@ pub struct StateDescriptor {
     pub key: Vec<Column>,
     /// Value columns; none for timers.
     pub value: Vec<Column>,
-    /// How long a row lives after it was last written; `None`: until it is deleted.
+    /// How long a row lives after it was last written, in milliseconds, at least 1; `None`: until
+    /// it is deleted. Reading does not prolong it. The time of its end is in the table, as its
+    /// last column, `expires_at`.
     pub ttl_ms: Option<u64>,
-    /// Number of subtasks, which is the number of buckets.
+    /// Number of subtasks, which is the number of buckets; 1 to `key_groups`.
     pub parallelism: u32,
-    /// Number of key groups; fixed for the life of the table.
+    /// Number of key groups, at most [`KeyGroups::COUNT_LIMIT`]; fixed for the life of the table.
     pub key_groups: u32,
+}
+
+impl Default for StateDescriptor {
+    fn default() -> Self {
+        Self {
+            pipeline: String::new(),
+            operator: String::new(),
+            state: String::new(),
+            kind: StateKind::Value,
+            key: Vec::new(),
+            value: Vec::new(),
+            ttl_ms: None,
+            parallelism: 1,
+            key_groups: KeyGroups::DEFAULT_COUNT,
+        }
+    }
 }
 
 impl StateDescriptor {
@@ -203,6 +226,8 @@ pub struct StateStore {
     files: FileSystem,
     tables: Mutex<BTreeMap<String, OpenTable>>,
     events: (Sender<StateEvent>, Receiver<StateEvent>),
+    /// Snapshots that were published while another checkpoint was waited for.
+    published: Mutex<BTreeMap<(u64, String), i64>>,
     pool: Pool,
     cancelled: Arc<AtomicBool>,
     _lock: Lock,
@@ -249,6 +274,7 @@ impl StateStore {
             files,
             tables: Mutex::default(),
             events: unbounded(),
+            published: Mutex::default(),
             pool,
             cancelled: Arc::default(),
             _lock: lock,
@@ -274,7 +300,10 @@ impl StateStore {
         let name = descriptor.table_name();
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         if tables.contains_key(&name) {
-            return Err(Error::invalid(format!("table {name} is open already")));
+            return Err(Error::invalid(format!(
+                "table {name} is open already: keep its handles, or close the store before it is \
+                 opened again"
+            )));
         }
         let table = table_directory(&self.warehouse, &self.tenant, &name);
         let committer = match restore {
@@ -313,7 +342,7 @@ impl StateStore {
         let name: Arc<str> = name.into();
         let links = SubtaskLinks {
             table: name.clone(),
-            schema,
+            schema: schema.clone(),
             view: view.clone(),
             commands: commands.0.clone(),
             pool: self.pool.queue(),
@@ -325,7 +354,7 @@ impl StateStore {
         };
         let handles = (0..subtasks).map(|subtask| Some(SubtaskRows::new(subtask, links.clone())));
         Ok(StateTable {
-            kind: descriptor.kind.clone(),
+            schema,
             handles: Arc::new(Mutex::new(handles.collect())),
             name,
             view,
@@ -336,6 +365,39 @@ impl StateStore {
     /// Reports from the background, of all tables. A report goes to one receiver.
     pub fn events(&self) -> Receiver<StateEvent> {
         self.events.1.clone()
+    }
+
+    /// Waits until every open table has published this checkpoint. Returns their full names, each
+    /// with the snapshot, as [`CheckpointRequest::tables`](crate::CheckpointRequest::tables) and
+    /// [`Restore::Snapshot`] take them.
+    ///
+    /// Call it when every subtask of every table has frozen its state at the checkpoint: it waits
+    /// until that is so. It takes reports from [`StateStore::events`]; use one or the other.
+    ///
+    /// # Errors
+    /// The error that stopped a table meanwhile.
+    pub fn wait_published(&self, checkpoint: u64) -> Result<Vec<(String, i64)>> {
+        let names: Vec<String> =
+            self.tables.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
+        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let snapshots: Vec<(String, i64)> = names
+                .iter()
+                .filter_map(|name| {
+                    Some((name.clone(), *published.get(&(checkpoint, name.clone()))?))
+                })
+                .collect();
+            if snapshots.len() == names.len() {
+                published.retain(|(other, _), _| *other > checkpoint);
+                return Ok(snapshots);
+            }
+            match self.events.1.recv().map_err(|_| closed())? {
+                StateEvent::Published { table, checkpoint, snapshot, .. } => {
+                    published.insert((checkpoint, table), snapshot);
+                }
+                StateEvent::Failed { error, .. } => return Err(error),
+            }
+        }
     }
 
     /// Stops the background work and closes: checkpoints that all subtasks have reached are
@@ -377,9 +439,9 @@ impl Drop for StateStore {
 #[derive(Debug, Clone)]
 pub struct StateTable {
     name: Arc<str>,
+    schema: TableSchema,
     view: Arc<SharedView>,
     commands: Sender<Command>,
-    kind: StateKind,
     handles: Arc<Mutex<Vec<Option<SubtaskRows>>>>,
 }
 
@@ -389,13 +451,25 @@ impl StateTable {
         &self.name
     }
 
-    /// Value state of one subtask; each handle can be taken once.
+    /// Encodes keys of this state, for [`KeyBatch::new`](crate::KeyBatch::new).
+    pub fn key_encoder(&self) -> &KeyEncoder {
+        &self.schema.key_encoder
+    }
+
+    /// Which subtask owns which key: a state refuses the keys of another subtask. See
+    /// [`KeyGroups::split`].
+    pub fn key_groups(&self) -> &KeyGroups {
+        &self.schema.key_groups
+    }
+
+    /// Value state of one subtask, counted from 0; each handle can be taken once. It may go to a
+    /// thread of its own.
     ///
     /// # Errors
     /// `InvalidArgument` when there is no such subtask, its handle is taken, or the state is of
     /// another kind.
     pub fn value_state(&self, subtask: u32) -> Result<ValueState> {
-        let fits = matches!(self.kind, StateKind::Value);
+        let fits = matches!(self.schema.kind, StateKind::Value);
         self.take_rows(subtask, fits, "value").map(ValueState::new)
     }
 
@@ -404,7 +478,7 @@ impl StateTable {
     /// # Errors
     /// As [`StateTable::value_state`].
     pub fn list_state(&self, subtask: u32) -> Result<ListState> {
-        let fits = matches!(self.kind, StateKind::List);
+        let fits = matches!(self.schema.kind, StateKind::List);
         self.take_rows(subtask, fits, "list").map(ListState::new)
     }
 
@@ -413,7 +487,7 @@ impl StateTable {
     /// # Errors
     /// As [`StateTable::value_state`].
     pub fn map_state(&self, subtask: u32) -> Result<MapState> {
-        let fits = matches!(self.kind, StateKind::Map { .. });
+        let fits = matches!(self.schema.kind, StateKind::Map { .. });
         self.take_rows(subtask, fits, "map").and_then(MapState::new)
     }
 
@@ -422,7 +496,7 @@ impl StateTable {
     /// # Errors
     /// As [`StateTable::value_state`].
     pub fn reducing_state(&self, subtask: u32) -> Result<ReducingState> {
-        let fits = matches!(self.kind, StateKind::Reducing { .. });
+        let fits = matches!(self.schema.kind, StateKind::Reducing { .. });
         self.take_rows(subtask, fits, "reducing").map(ReducingState::new)
     }
 
@@ -431,7 +505,7 @@ impl StateTable {
     /// # Errors
     /// As [`StateTable::value_state`].
     pub fn timers(&self, subtask: u32) -> Result<Timers> {
-        let fits = matches!(self.kind, StateKind::Timers);
+        let fits = matches!(self.schema.kind, StateKind::Timers);
         self.take_rows(subtask, fits, "timers").and_then(Timers::new)
     }
 
@@ -439,19 +513,27 @@ impl StateTable {
         if !fits {
             return Err(Error::invalid(format!(
                 "state {} is of kind {}, not {wanted}",
-                self.name, self.kind
+                self.name, self.schema.kind
             )));
         }
         let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
-        handles.get_mut(subtask as usize).and_then(Option::take).ok_or_else(|| {
+        let subtasks = handles.len();
+        let handle = handles.get_mut(subtask as usize).ok_or_else(|| {
             Error::invalid(format!(
-                "state {} has no subtask {subtask}, or its handle was taken before",
+                "state {} has no subtask {subtask}: it has {subtasks}, counted from 0",
+                self.name
+            ))
+        })?;
+        handle.take().ok_or_else(|| {
+            Error::invalid(format!(
+                "the handle of subtask {subtask} of state {} was taken before; each is taken once",
                 self.name
             ))
         })
     }
 
-    /// Says which checkpoints are to be kept, each with its snapshot, the newest included. The
+    /// Says which checkpoints are to be kept, each with its snapshot, the newest included. Until
+    /// this is called all are kept, with all files that they need. The
     /// tags `checkpoint-<id>` of the table become exactly these; others may expire. A checkpoint
     /// newer than all of them is under way and stays.
     ///
@@ -597,7 +679,7 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
 }
 
 fn closed() -> Error {
-    Error::new(ErrorKind::Closed, "the state store is closed")
+    Error::new(ErrorKind::Closed, "the state store is closed; open it again")
 }
 
 /// Starts a thread of the background.
@@ -606,10 +688,10 @@ pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<
         crate::seam::let_others_go_first();
         work();
     };
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(work)
-        .map_err(|error| Error::with_source(ErrorKind::Storage, "cannot start a thread", error))
+    std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(|error| {
+        let message = format!("cannot start thread {name}: {error}; raise the limit of threads");
+        Error::with_source(ErrorKind::Storage, message, error)
+    })
 }
 
 /// Runs a worker so that even a panic is reported.

@@ -38,7 +38,9 @@ impl ValueState {
         self.rows.read_ahead(keys.encoded())
     }
 
-    /// Writes one row for each key; with a key given twice, the last row counts.
+    /// Writes one row for each key: `columns` are the value columns, row `i` for key `i`. With a
+    /// key given twice, the last row counts. Waits while too much is on its way to disk, see
+    /// [`StoreOptions`](crate::StoreOptions).
     ///
     /// # Errors
     /// `InvalidArgument` for a key of another subtask, or columns that are not the state's;
@@ -58,7 +60,10 @@ impl ValueState {
     }
 
     /// The barrier of this checkpoint has been reached: what was written so far belongs to it.
-    /// Hands the write buffer over and returns; no I/O.
+    /// Hands the write buffer over and returns; no I/O. The checkpoint is published when all
+    /// subtasks of the table have come to its barrier, see
+    /// [`StateStore::wait_published`](crate::StateStore::wait_published); a table stops when they
+    /// come to barriers in different order.
     ///
     /// # Errors
     /// `Closed` after the background part has failed.

@@ -107,3 +107,21 @@ fn table_reports_what_it_did_under_its_name() {
     assert!(recorded.get("howdah_state_files") > 0.0);
     assert!(recorded.get("howdah_state_snapshots") > 0.0);
 }
+
+/// So that what the documentation lists is what there is.
+#[test]
+fn every_figure_is_documented() {
+    let mut names: Vec<&str> =
+        include_str!("../../src/metrics.rs").split('"').filter(|text| is_name(text)).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert!(names.len() > 20, "{names:?}");
+    let documentation = include_str!("../../src/lib.rs");
+    let missing: Vec<_> =
+        names.iter().filter(|name| !documentation.contains(&format!("`{name}`"))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+fn is_name(text: &str) -> bool {
+    text.starts_with("howdah_state_") && text.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+}

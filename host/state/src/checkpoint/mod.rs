@@ -430,9 +430,16 @@ impl CheckpointStore {
         let id = pending.document.checkpoint;
         if pending.state == PendingState::Confirming {
             self.target.remove(&[document_path(id)])?;
+            self.sync_documents()?;
         }
-        self.remove_files(pending.new.iter().map(|new| &new.place))?;
-        self.target.remove(&[intent_path(id, false)])?;
+        if let Err(error) = self.refuse_while_damaged() {
+            // The note of it stays: once nothing is damaged, the next `open` removes them.
+            tracing::warn!(checkpoint = id, %error, "files of an aborted checkpoint stay");
+        } else {
+            let own: Vec<String> = self.only_in(pending, |_| false);
+            self.remove_files(own.iter())?;
+            self.target.remove(&[intent_path(id, false)])?;
+        }
         self.pending = None;
         Ok(())
     }
@@ -555,6 +562,15 @@ impl CheckpointStore {
                 && self.held.0.get(place).is_some_and(|held| held.checkpoints == 1)
         };
         let files = document.files().map(|(place, _)| place).filter(only_here).collect();
+        if let Some(pending) = &self.pending {
+            // What the one under way shares with this one is its own from now on.
+            let goes: BTreeSet<String> = document.files().map(|(place, _)| place).collect();
+            self.write_intent(&Intent {
+                checkpoint: pending.document.checkpoint,
+                removes: false,
+                files: self.only_in(pending, |place| goes.contains(place)),
+            })?;
+        }
         let intent = Intent { checkpoint, removes: true, files };
         self.write_intent(&intent)?;
         self.target.remove(&[document_path(checkpoint)])?;
@@ -575,6 +591,15 @@ impl CheckpointStore {
         self.document(checkpoint)?;
         let older: Vec<u64> = self.documents.range(..checkpoint).map(|(id, _)| *id).collect();
         older.into_iter().try_for_each(|id| self.remove(id))
+    }
+
+    /// The files of the checkpoint under way that no confirmed one has, besides one that goes.
+    fn only_in(&self, pending: &Pending, goes: impl Fn(&String) -> bool) -> Vec<String> {
+        let places = pending.document.files().map(|(place, _)| place);
+        let held = |place: &String| {
+            self.held.0.get(place).map_or(0, |held| held.checkpoints - usize::from(goes(place)))
+        };
+        places.filter(|place| held(place) == 0).collect()
     }
 
     /// Removes files of tables for good: no crash may bring them back once nothing names them.

@@ -242,6 +242,58 @@ fn aborted_checkpoint_leaves_nothing_behind_at_any_step() {
     take(&mut store, &warehouse, 3, second).unwrap();
 }
 
+/// What it shared with a checkpoint that was removed meanwhile is its own to remove.
+#[test]
+fn checkpoint_aborted_after_another_was_removed_leaves_nothing_behind() {
+    for crash in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let (warehouse, target) = (root.path().join("a"), root.path().join("b"));
+        let (mut fixture, first, _) = build(&warehouse);
+        let mut store = CheckpointStore::open(directory(&target)).unwrap();
+        take(&mut store, &warehouse, 2, first).unwrap();
+        fixture.put(&rows(&[(7, 71, "c")])).unwrap();
+        let tables = [(TABLE.to_owned(), fixture.checkpoint(3))];
+        let plan = store.begin(&request(&warehouse, 3, &tables)).unwrap();
+        assert!(plan.reused_files > 0);
+        store.transfer(&quiet).unwrap();
+        store.remove(2).unwrap();
+        if crash {
+            drop(store);
+            CheckpointStore::open(directory(&target)).unwrap();
+        } else {
+            store.abort().unwrap();
+        }
+        let left = tree(&target);
+        assert!(left.is_empty(), "crash {crash}: {:?}", left.keys());
+    }
+}
+
+#[test]
+fn aborted_checkpoint_takes_no_file_of_one_that_cannot_be_read() {
+    let root = tempfile::tempdir().unwrap();
+    let (warehouse, target) = (root.path().join("a"), root.path().join("b"));
+    let (_fixture, snapshot, _) = build(&warehouse);
+    let mut store = CheckpointStore::open(directory(&target)).unwrap();
+    take(&mut store, &warehouse, 2, snapshot).unwrap();
+    drop(store);
+    let path = target.join("checkpoints/checkpoint-2");
+    let whole = std::fs::read(&path).unwrap();
+    // As a version writes it that is newer than this one.
+    let text = String::from_utf8(whole.clone()).unwrap();
+    std::fs::write(&path, text.replacen("howdah-checkpoint 1 ", "howdah-checkpoint 2 ", 1))
+        .unwrap();
+    let mut store = CheckpointStore::open(directory(&target)).unwrap();
+    let tables = [(TABLE.to_owned(), snapshot)];
+    store.begin(&request(&warehouse, 3, &tables)).unwrap();
+    store.transfer(&quiet).unwrap();
+    store.abort().unwrap();
+    drop(store);
+    std::fs::write(&path, whole).unwrap();
+    let store = CheckpointStore::open(directory(&target)).unwrap();
+    store.verify(2, &quiet).unwrap();
+    assert_eq!(tree(&target).len(), store.list()[0].files + 1, "and the rest goes then");
+}
+
 /// The n-th call of an operator fails, for every n, with and without having done its work.
 #[test]
 fn target_that_fails_at_any_call_loses_no_confirmed_checkpoint_and_keeps_no_leftovers() {

@@ -243,3 +243,51 @@ impl Retention {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::SnapshotLease;
+    use crate::{Fault, Faults};
+
+    /// Input/output error.
+    const EIO: i32 = 5;
+
+    #[test]
+    fn lease_counts_until_the_snapshot_is_gone_even_after_a_failure() {
+        let mut put_back = 0;
+        for call in 0..20 {
+            let directory = tempfile::tempdir().unwrap();
+            let table = TableDirectory {
+                name: "p__o__s".to_owned(),
+                root: directory.path().join("default.db").join("p__o__s"),
+            };
+            let plain = FileSystem::new(true, None).unwrap();
+            let data = |id: i64| table.bucket(0).join(format!("data-{id}"));
+            for id in [1, 2] {
+                plain.create_directory(&table.tags()).unwrap();
+                plain.write(&table.snapshot(id), b"{}").unwrap();
+                plain.write(&data(id), b"rows").unwrap();
+            }
+            let snapshots = vec![(1, vec![data(1)]), (2, vec![data(2)])];
+            let mut retention = Retention::load(snapshots, BTreeMap::new(), 0);
+            let faults = Faults::at(call, Fault::Once(EIO));
+            let failing = FileSystem::new(true, Some(faults)).unwrap();
+            if retention.expire(&failing, &table, 1, 0).is_ok() {
+                continue;
+            }
+            let aside = table.snapshots().join(format!(".snapshot-1{TEMPORARY_SUFFIX}"));
+            let there = table.snapshot(1).exists() || aside.exists();
+            let lease = SnapshotLease::take(&plain, &table, 1, 60_000).unwrap();
+            retention.expire(&plain, &table, 2, 0).unwrap();
+            assert_eq!(table.snapshot(1).exists(), there, "call {call}");
+            assert_eq!(data(1).exists(), there, "call {call}");
+            put_back += usize::from(there);
+            drop(lease);
+            retention.expire(&plain, &table, u64::MAX, 0).unwrap();
+            assert!(!table.snapshot(1).exists() && !data(1).exists(), "call {call}");
+            assert!(table.snapshot(2).exists() && data(2).exists(), "call {call}");
+        }
+        assert!(put_back > 0);
+    }
+}

@@ -97,6 +97,22 @@ impl Timers {
     /// # Errors
     /// As [`crate::ValueState::get`].
     pub fn take_due(&mut self, time_ms: i64, limit: usize) -> Result<DueTimers> {
+        let mut taken = Vec::new();
+        let due = self.take(time_ms, limit, &mut taken);
+        if due.is_err() {
+            // They are set still.
+            self.horizon.extend(taken);
+        }
+        due
+    }
+
+    /// `taken` gets the timers that leave the horizon, as far as it comes.
+    fn take(
+        &mut self,
+        time_ms: i64,
+        limit: usize,
+        taken: &mut Vec<(Vec<u8>, Pending)>,
+    ) -> Result<DueTimers> {
         let mut due = EncodedKeys::default();
         let mut locations = Vec::new();
         let now_ms = self.rows.now_ms();
@@ -113,6 +129,7 @@ impl Timers {
                     if pending.expires_ms > now_ms {
                         due.push(&key, pending.hash)?;
                         locations.push(pending.location);
+                        taken.push((key, pending));
                     }
                 }
                 _ if self.end.as_ref().is_some_and(|end| is_due(end)) => self.look_ahead()?,

@@ -751,11 +751,11 @@ fn timer_step() -> impl Strategy<Value = TimerStep> {
     ]
 }
 
-fn tiny_buffers() -> StoreOptions {
+pub(crate) fn tiny_buffers() -> StoreOptions {
     StoreOptions { write_buffer_limit_bytes: 512, ..eager() }
 }
 
-fn no_cache() -> StoreOptions {
+pub(crate) fn no_cache() -> StoreOptions {
     StoreOptions { read_cache_limit_bytes: 0, ..eager() }
 }
 
@@ -996,4 +996,47 @@ fn reader_gets_the_timers_of_a_key() {
     let found: usize =
         get(directory.path(), &["7"]).iter().map(arrow_array::RecordBatch::num_rows).sum();
     assert_eq!(found, 2);
+}
+
+#[test]
+fn timers_stay_set_when_those_after_them_cannot_be_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = StoreOptions { read_mode: ReadMode::Pread, ..no_cache() };
+    let (store, table) = open(directory.path(), StateKind::Timers, options, Restore::Fresh);
+    let mut state = table.timers(0).unwrap();
+    let ids: Vec<i64> = (0..8).collect();
+    state.set(&keys(&ids), &times(&ids)).unwrap();
+    state.freeze(1).unwrap();
+    let snapshot = published(&store);
+    drop((state, table, store));
+    let mut failed_reads = 0;
+    for call in 0.. {
+        let faults = Faults::at(call, Fault::Once(5));
+        let options = StoreOptions {
+            read_mode: ReadMode::Pread,
+            timers_in_memory: 2,
+            faults: Some(faults.clone()),
+            ..no_cache()
+        };
+        let wanted = descriptor(StateKind::Timers, None);
+        let opened = StateStore::open(directory.path(), "default", options)
+            .and_then(|store| Ok((store.open_table(&wanted, Restore::Snapshot(snapshot))?, store)));
+        let Ok((table, _store)) = opened else { continue };
+        if faults.calls() > call && faults.failed().is_some() {
+            continue;
+        }
+        let mut state = table.timers(0).unwrap();
+        let taken = match state.take_due(100, 100) {
+            Ok(due) => due,
+            Err(_) => {
+                failed_reads += 1;
+                state.take_due(100, 100).unwrap()
+            }
+        };
+        assert_eq!(taken.times.len(), 8, "call {call}: {:?}", faults.failed());
+        if faults.failed().is_none() {
+            break;
+        }
+    }
+    assert!(failed_reads > 0);
 }

@@ -12,12 +12,15 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder, RowSelection,
 };
-use parquet::file::metadata::PageIndexPolicy;
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// Rows decoded at a time.
+/// Rows decoded at a time, at most.
 const BATCH_ROWS: usize = 8192;
+/// Bytes decoded at a time, as far as rows are of about the same size: a merge holds a few batches
+/// of each of its inputs, and no array can be larger than 2 GiB.
+const BATCH_BYTES: usize = 8 << 20;
 
 /// A file that is read by decoding it.
 #[derive(Debug)]
@@ -72,10 +75,11 @@ impl DecodedFile {
             None => ProjectionMask::all(),
         };
         let rows = usize::try_from(metadata.metadata().file_metadata().num_rows()).unwrap_or(0);
+        let batch_rows = batch_rows(metadata.metadata(), &mask, rows);
         let mut builder =
             ParquetRecordBatchReaderBuilder::new_with_metadata(self.bytes.clone(), metadata)
                 .with_projection(mask)
-                .with_batch_size(BATCH_ROWS);
+                .with_batch_size(batch_rows);
         if let Some(ranges) = ranges {
             let ranges = ranges.iter().map(|range| range.start as usize..range.end as usize);
             builder =
@@ -133,6 +137,19 @@ impl DecodedFile {
         starts.resize(groups as usize + 1, row);
         Ok(starts)
     }
+}
+
+/// How many rows of these columns to decode at a time.
+fn batch_rows(metadata: &ParquetMetaData, mask: &ProjectionMask, rows: usize) -> usize {
+    let bytes: usize = metadata
+        .row_groups()
+        .iter()
+        .flat_map(|group| group.columns().iter().enumerate())
+        .filter(|(column, _)| mask.leaf_included(*column))
+        .map(|(_, column)| usize::try_from(column.uncompressed_size()).unwrap_or(0))
+        .fold(0, usize::saturating_add);
+    let row_bytes = bytes / rows.max(1);
+    (BATCH_BYTES / row_bytes.max(1)).clamp(1, BATCH_ROWS)
 }
 
 /// Crate `parquet` panics on some damaged files; a host may not.

@@ -405,3 +405,31 @@ fn scan_reads_what_was_written() {
         assert_eq!(at, 2_000);
     });
 }
+
+#[test]
+fn large_rows_are_decoded_a_few_at_a_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = FileSystem::new(false, None).unwrap();
+    let column = |name: &str, column_type| Column::required(name, column_type);
+    let (key, value) = ([column("id", ColumnType::Int64)], [column("blob", ColumnType::Binary)]);
+    let groups = KeyGroups::new(1, 1).unwrap();
+    let schema = TableSchema::new(&StateKind::Value, &key, &value, groups, 0).unwrap();
+    let mut writer = DataFileWriter::create(&files, &schema, directory.path()).unwrap();
+    let blob = vec![7; 1 << 20];
+    for id in 0..24 {
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from(vec![id])),
+            Arc::new(BinaryArray::from_iter_values([&blob])),
+        ];
+        writer.write(vec![0], vec![id], columns).unwrap();
+    }
+    let file = writer.finish(0, 1, Source::Append).unwrap();
+    let batches: Vec<usize> = file
+        .content
+        .scan(&RoaringBitmap::new())
+        .unwrap()
+        .map(|rows| rows.unwrap().rows.len())
+        .collect();
+    assert_eq!(batches.iter().sum::<usize>(), 24);
+    assert!(batches.iter().all(|&rows| rows <= 8), "{batches:?}");
+}

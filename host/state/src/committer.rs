@@ -193,7 +193,9 @@ impl Committer {
         let runs = self.pin.bucket(bucket);
         let at = runs.iter().position(|run| run.file.id == oldest_input);
         let older = at.and_then(|at| runs.get(at + 1));
-        older.map_or(TOP_LEVEL, |older| older.file.meta.level - 1)
+        // After a rescale there may be more levels.
+        let top = at.and_then(|at| runs.get(at)).map_or(0, |oldest| oldest.file.meta.level);
+        older.map_or(TOP_LEVEL.max(top), |older| older.file.meta.level - 1)
     }
 
     /// Commits one snapshot. The files that the change adds are the committer's from then on.

@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// Rows in a page of a key column: small enough to be read for one key.
 const PAGE_ROWS: usize = 1024;
 /// Bytes of rows that are held in memory before they are written out.
-const ROW_GROUP_BYTES: usize = 64 << 20;
+const ROW_GROUP_BYTES: usize = 16 << 20;
 /// Bytes in a page of a column in which a value is found by walking over those before it.
 const WALKED_PAGE_BYTES: usize = 1536;
 /// Rows after which a page is looked at: a page has no fewer, however long its values are.

@@ -270,6 +270,9 @@ impl PlainColumn {
             }
             rest = following;
         }
+        if !rest.is_empty() {
+            return Err(reader.broken("it has fewer rows than it should"));
+        }
         Ok(())
     }
 

@@ -347,3 +347,60 @@ fn full_buffers_of_several_subtasks_share_a_snapshot_with_those_that_wait() {
     assert_eq!(scan(directory.path(), At::Latest).unwrap(), rows(&many));
     assert_eq!(fixture.table.metrics().files, 4);
 }
+
+/// One table may be ahead of another: its snapshots are kept until they are waited for.
+#[test]
+fn waiting_for_a_checkpoint_returns_its_snapshot_of_every_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = StateStore::open(directory.path(), "default", eager()).unwrap();
+    let open = |state: &str| {
+        let descriptor = StateDescriptor {
+            pipeline: "p".into(),
+            operator: "o".into(),
+            state: state.into(),
+            key: vec![Column::required("id", ColumnType::Int64)],
+            value: vec![Column::required("number", ColumnType::Int64)],
+            ..StateDescriptor::default()
+        };
+        store.open_table(&descriptor, Restore::Fresh).unwrap()
+    };
+    let tables = [open("ahead"), open("behind")];
+    let mut states = tables.each_ref().map(|table| table.value_state(0).unwrap());
+    let mut write = |at: usize, checkpoint: u64| {
+        let id: arrow_array::ArrayRef =
+            std::sync::Arc::new(arrow_array::Int64Array::from(vec![checkpoint as i64]));
+        let keys = KeyBatch::new(tables[at].key_encoder(), vec![id.clone()]).unwrap();
+        states[at].put(&keys, &[id]).unwrap();
+        states[at].freeze(checkpoint).unwrap();
+    };
+    write(0, 1);
+    write(0, 2);
+    write(1, 1);
+    let first = store.wait_published(1).unwrap();
+    write(1, 2);
+    let second = store.wait_published(2).unwrap();
+
+    for (checkpoint, published) in [(1, first), (2, second)] {
+        let names: Vec<&str> = published.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["p__o__ahead", "p__o__behind"]);
+        for (name, snapshot) in &published {
+            let reader = StateReader::open(directory.path(), "default", name).unwrap();
+            assert_eq!(reader.snapshot_id(&At::Checkpoint(checkpoint)).unwrap(), *snapshot);
+        }
+    }
+}
+
+#[test]
+fn keys_are_dealt_out_to_the_subtasks_that_own_them() {
+    let encoder = KeyEncoder::new(&[Column::required("id", ColumnType::Int64)]).unwrap();
+    let ids = arrow_array::Int64Array::from_iter_values(0..1000);
+    let keys = encoder.encode(&[std::sync::Arc::new(ids)]).unwrap();
+    let groups = KeyGroups::new(64, 3).unwrap();
+    let dealt = groups.split(&keys);
+    assert_eq!(dealt.len(), 3);
+    for (subtask, rows) in (0..).zip(&dealt) {
+        assert!(rows.is_sorted());
+        assert!(rows.iter().all(|row| groups.subtask_of(keys.hashes()[*row as usize]) == subtask));
+    }
+    assert_eq!(dealt.iter().map(Vec::len).sum::<usize>(), 1000);
+}

@@ -28,6 +28,11 @@ pub(crate) const TEMPORARY_SUFFIX: &str = ".tmp";
 /// Bytes that are read at a time of files that are copied or summed.
 const CHUNK_BYTES: usize = 1 << 20;
 
+/// The path without regard to the working directory, which may change.
+pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|error| Error::io("resolve", path, error))
+}
+
 /// How the files of a store are read and written. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct FileSystem {

@@ -2,12 +2,12 @@
 
 use crate::committer::files_of;
 use crate::fault::IoKind;
-use crate::file_system::{FileSystem, TEMPORARY_SUFFIX};
+use crate::file_system::{FileSystem, TEMPORARY_SUFFIX, resolve};
 use crate::lock::Lock;
 use crate::metadata::{
     SnapshotReader, TableDirectory, read_snapshot, snapshot_ids, tagged_snapshots,
 };
-use crate::store::{check_name, table_directory};
+use crate::store::{check_name, check_table_name, table_directory};
 use crate::{Error, Result};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -29,12 +29,9 @@ pub fn remove_orphans(
     dry_run: bool,
 ) -> Result<Vec<PathBuf>> {
     check_name("tenant", tenant)?;
-    for part in table.split("__") {
-        check_name("part of a table's name", part)?;
-    }
+    check_table_name(table)?;
     let files = FileSystem::new(true, None)?;
-    let warehouse =
-        std::path::absolute(warehouse).map_err(|error| Error::io("resolve", warehouse, error))?;
+    let warehouse = resolve(warehouse)?;
     let table = table_directory(&warehouse, tenant, table);
     if !files.is_directory(&table.snapshots())? {
         return Err(Error::not_found(format!("there is no table {}", table.root.display())));

@@ -3,7 +3,7 @@
 use crate::committer::files_of;
 use crate::data_file::{DamagedSidecar, ScannedRows};
 use crate::evolution::{read_newest_schema, read_schema};
-use crate::file_system::FileSystem;
+use crate::file_system::{FileSystem, resolve};
 use crate::lease::SnapshotLease;
 use crate::metadata::{
     SnapshotReader, TableDirectory, open_pin, read_snapshot, read_snapshot_file, snapshot_ids,
@@ -13,7 +13,7 @@ use crate::pin::{FileHits, Pin, Want};
 use crate::range::RangeCursors;
 use crate::rows::after;
 use crate::schema::TableSchema;
-use crate::store::{check_name, table_directory};
+use crate::store::{check_name, check_table_name, table_directory};
 use crate::value_column::ValueColumn;
 use crate::{Column, EncodedKeys, Error, ErrorKind, KeyBatch, Result, StateKind};
 use arrow_array::{ArrayRef, Int32Array, RecordBatch, UInt32Array};
@@ -60,11 +60,12 @@ pub struct TableInfo {
 /// All state tables of a tenant in a warehouse, by name.
 ///
 /// # Errors
-/// `Storage` when the warehouse cannot be read; `Corrupt` when a table is damaged.
+/// `InvalidArgument` for a name that no tenant can have; `Storage` when the warehouse cannot be
+/// read; `Corrupt` when a table is damaged.
 pub fn list_tables(warehouse: &Path, tenant: &str) -> Result<Vec<TableInfo>> {
+    check_name("tenant", tenant)?;
     let files = FileSystem::new(false, None)?;
-    let warehouse =
-        std::path::absolute(warehouse).map_err(|error| Error::io("resolve", warehouse, error))?;
+    let warehouse = resolve(warehouse)?;
     let database = warehouse.join(format!("{tenant}.db"));
     let names = files.list(&database)?;
     let mut tables = Vec::new();
@@ -118,11 +119,8 @@ impl StateReader {
     /// `InvalidArgument` for a name that no table can have.
     pub fn open(warehouse: &Path, tenant: &str, table: &str) -> Result<Self> {
         check_name("tenant", tenant)?;
-        for part in table.split("__") {
-            check_name("part of a table's name", part)?;
-        }
-        let warehouse = std::path::absolute(warehouse)
-            .map_err(|error| Error::io("resolve", warehouse, error))?;
+        check_table_name(table)?;
+        let warehouse = resolve(warehouse)?;
         Self::of(FileSystem::new(false, None)?, table_directory(&warehouse, tenant, table))
     }
 

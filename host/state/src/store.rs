@@ -2,7 +2,7 @@
 
 use crate::committer::{self, Committer};
 use crate::evolution;
-use crate::file_system::FileSystem;
+use crate::file_system::{FileSystem, resolve};
 use crate::lock::Lock;
 use crate::metadata::TableDirectory;
 use crate::pool::Pool;
@@ -262,8 +262,7 @@ impl StateStore {
         }
         let files = FileSystem::new(options.sync, options.faults.clone())?
             .with_read_mode(options.read_mode);
-        let warehouse = std::path::absolute(warehouse)
-            .map_err(|error| Error::io("resolve", warehouse, error))?;
+        let warehouse = resolve(warehouse)?;
         files.create_root(&warehouse)?;
         let lock = Lock::take(&files, &warehouse)?;
         let pool = Pool::start(options.background_threads)?;
@@ -676,6 +675,11 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// The same for each part of the full name of a table.
+pub(crate) fn check_table_name(name: &str) -> Result<()> {
+    name.split("__").try_for_each(|part| check_name("part of a table's name", part))
 }
 
 fn closed() -> Error {

@@ -12,7 +12,7 @@
 //! document itself; the others are named with length and checksum.
 
 use super::target::Sum;
-use crate::store::check_name;
+use crate::store::{check_name, check_table_name};
 use crate::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -200,7 +200,7 @@ impl Document {
         check_name("tenant", &self.tenant).map_err(|error| error.to_string())?;
         let mut tables = HashSet::new();
         for table in &self.tables {
-            check_table(&table.name).map_err(|error| error.to_string())?;
+            check_table_name(&table.name).map_err(|error| error.to_string())?;
             if !tables.insert(&table.name) {
                 return Err(format!("table {} is there twice", table.name));
             }
@@ -229,11 +229,6 @@ impl Document {
 
 pub(super) fn place(tenant: &str, table: &str, path: &str) -> String {
     format!("{tenant}.db/{table}/{path}")
-}
-
-/// Whether a text can name a table, `<pipeline>__<operator>__<state>`.
-pub(super) fn check_table(name: &str) -> Result<()> {
-    name.split("__").try_for_each(|part| check_name("part of a table's name", part))
 }
 
 fn is_table_path(path: &str) -> bool {

@@ -69,10 +69,10 @@ pub use savepoint::{restore_savepoint, verify_savepoint, write_savepoint};
 pub use target::{CheckpointTarget, OnProgress, Progress};
 
 use crate::data_file::checksum_of;
-use crate::file_system::{FileSystem, TEMPORARY_SUFFIX};
+use crate::file_system::{FileSystem, TEMPORARY_SUFFIX, resolve};
 use crate::lease::{LONGEST_LEASE_MS, SnapshotLease};
 use crate::metadata::{ManifestCache, TableDirectory, read_snapshot};
-use crate::store::{check_name, table_directory};
+use crate::store::{check_name, check_table_name, table_directory};
 use crate::{Error, ErrorKind, Result};
 use document::{Document, File, Intent, Payload, Table};
 use plan::TableContent;
@@ -744,7 +744,7 @@ fn check_request(request: &CheckpointRequest<'_>) -> Result<()> {
     check_name("tenant", request.tenant)?;
     let mut seen = BTreeSet::new();
     for (table, _) in request.tables {
-        document::check_table(table)?;
+        check_table_name(table)?;
         if !seen.insert(table) {
             return Err(Error::invalid(format!(
                 "table {table} is asked for twice; name each table once"
@@ -756,8 +756,7 @@ fn check_request(request: &CheckpointRequest<'_>) -> Result<()> {
 
 /// The directories of the tables that are asked for, each with its snapshot.
 fn tables_of(request: &CheckpointRequest<'_>) -> Result<Vec<(TableDirectory, i64)>> {
-    let warehouse = std::path::absolute(request.warehouse)
-        .map_err(|error| Error::io("resolve", request.warehouse, error))?;
+    let warehouse = resolve(request.warehouse)?;
     let directory = |table: &str| table_directory(&warehouse, request.tenant, table);
     Ok(request.tables.iter().map(|(table, snapshot)| (directory(table), *snapshot)).collect())
 }

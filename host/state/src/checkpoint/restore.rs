@@ -3,7 +3,7 @@
 use super::document::{Document, Table};
 use super::target::{CheckpointTarget, Meter, OnProgress};
 use super::{fetches, tables_in};
-use crate::file_system::FileSystem;
+use crate::file_system::{FileSystem, resolve};
 use crate::lock::Lock;
 use crate::metadata::{TableDirectory, write_latest_hint};
 use crate::store::table_directory;
@@ -60,8 +60,7 @@ pub(super) fn restore(
     progress: OnProgress<'_>,
 ) -> Result<RestoredCheckpoint> {
     let files = target.files();
-    let warehouse =
-        std::path::absolute(warehouse).map_err(|error| Error::io("resolve", warehouse, error))?;
+    let warehouse = resolve(warehouse)?;
     files.create_root(&warehouse)?;
     let _lock = Lock::take(files, &warehouse)?;
     let database = warehouse.join(format!("{}.db", document.tenant));

@@ -12,7 +12,7 @@ use super::target::{CheckpointTarget, Meter, OnProgress};
 use super::{CheckpointRequest, check_length, check_request, tables_of};
 use crate::deletion_vector;
 use crate::digest;
-use crate::file_system::FileSystem;
+use crate::file_system::{FileSystem, resolve};
 use crate::manifest::{self, encode_snapshot};
 use crate::metadata::{ManifestCache, TableDirectory};
 use crate::schema::TableSchema;
@@ -40,8 +40,7 @@ pub fn write_savepoint(
     check_request(request)?;
     let span = tracing::info_span!("savepoint", id = request.checkpoint);
     let _entered = span.enter();
-    let destination = std::path::absolute(destination)
-        .map_err(|error| Error::io("resolve", destination, error))?;
+    let destination = resolve(destination)?;
     let files = FileSystem::new(true, None)?;
     if files.exists(&destination)? {
         return Err(Error::invalid(format!(

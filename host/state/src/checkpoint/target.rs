@@ -1,6 +1,6 @@
 //! Where checkpoints are kept: a local directory, or whatever an opendal operator reaches.
 
-use crate::file_system::FileSystem;
+use crate::file_system::{FileSystem, resolve};
 use crate::lock::Lock;
 use crate::{Error, ErrorKind, Faults, IoKind, Result};
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -99,7 +99,7 @@ impl CheckpointTarget {
     /// # Errors
     /// `Storage` when the path cannot be resolved.
     pub fn directory(root: &Path, sync: bool) -> Result<Self> {
-        let root = std::path::absolute(root).map_err(|error| Error::io("resolve", root, error))?;
+        let root = resolve(root)?;
         let place = Place::Directory { root, lock: None };
         Ok(Self { place, files: FileSystem::new(sync, None)? })
     }

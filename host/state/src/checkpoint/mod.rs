@@ -3,58 +3,6 @@
 //! The cheapest checkpoint is a tagged snapshot in the warehouse itself; it needs nothing of
 //! this. A [`CheckpointStore`] keeps checkpoints in a place of their own, from which a fresh
 //! warehouse can be restored: a local directory (hard links) or anything that opendal reaches.
-//!
-//! ```
-//! # use howdah_state::*;
-//! # fn main() -> Result<()> {
-//! # let directory = tempfile::tempdir().unwrap();
-//! # let (warehouse, target, copy) =
-//! #     (directory.path().join("a"), directory.path().join("b"), directory.path().join("c"));
-//! # let store = StateStore::open(&warehouse, "default", StoreOptions::default())?;
-//! # let descriptor = StateDescriptor {
-//! #     pipeline: "shop".into(), operator: "totals".into(), state: "total".into(),
-//! #     kind: StateKind::Value, key: vec![Column::required("customer", ColumnType::Int64)],
-//! #     value: vec![Column::required("cents", ColumnType::Int64)], ttl_ms: None,
-//! #     parallelism: 1, key_groups: KeyGroups::DEFAULT_COUNT,
-//! # };
-//! # let table = store.open_table(&descriptor, Restore::Fresh)?;
-//! # let mut state = table.value_state(0)?;
-//! # state.freeze(1)?;
-//! # let Ok(StateEvent::Published { snapshot, .. }) = store.events().recv() else { panic!() };
-//! // The barrier of checkpoint 1 gave this snapshot of the table.
-//! let request = CheckpointRequest {
-//!     checkpoint: 1,
-//!     warehouse: &warehouse,
-//!     tenant: "default",
-//!     tables: &[("shop__totals__total".to_owned(), snapshot)],
-//!     payload: br#"{"source-offset": 1234}"#,
-//! };
-//! let mut checkpoints = CheckpointStore::open(CheckpointTarget::directory(&target, true)?)?;
-//! checkpoints.begin(&request)?;
-//! checkpoints.transfer(&|_| {})?;
-//! checkpoints.confirm()?; // or: checkpoints.abort()?
-//!
-//! // Elsewhere, later: the same state in a fresh warehouse.
-//! let restored = checkpoints.restore(1, &copy, &|_| {})?;
-//! assert_eq!(restored.payload, br#"{"source-offset": 1234}"#);
-//! let store = StateStore::open(&copy, "default", StoreOptions::default())?;
-//! let (_, snapshot) = restored.tables[0];
-//! store.open_table(&descriptor, Restore::Snapshot(snapshot))?;
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! # In the target
-//!
-//! ```text
-//! checkpoints/checkpoint-<id>    the document, written last; a checkpoint is complete when it is
-//!                                there
-//! files/<tenant>.db/<table>/...  files of tables; one that several checkpoints have is there once
-//! intents/...                    what was begun and not ended: the next `open` ends it
-//! ```
-//!
-//! Files of a table have names that never come again with other content, so a file that a
-//! confirmed checkpoint holds is not sent again.
 
 mod document;
 mod plan;
@@ -136,7 +84,61 @@ pub struct CheckpointInfo {
 /// The checkpoints in a target. One at a time is under way: [`CheckpointStore::begin`], then
 /// [`CheckpointStore::transfer`], then [`CheckpointStore::confirm`] or
 /// [`CheckpointStore::abort`]. A crash in between is mended by the next
-/// [`CheckpointStore::open`].
+/// [`CheckpointStore::open`]. [`CheckpointStore::checkpoint`] does all three.
+///
+/// The cheapest checkpoint is a tagged snapshot in the warehouse itself; it needs nothing of this.
+///
+/// ```
+/// # use howdah_state::*;
+/// # fn main() -> Result<()> {
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let (warehouse, target, copy) =
+/// #     (directory.path().join("a"), directory.path().join("b"), directory.path().join("c"));
+/// # let store = StateStore::open(&warehouse, "default", StoreOptions::default())?;
+/// # let descriptor = StateDescriptor {
+/// #     pipeline: "shop".into(), operator: "totals".into(), state: "total".into(),
+/// #     kind: StateKind::Value, key: vec![Column::required("customer", ColumnType::Int64)],
+/// #     value: vec![Column::required("cents", ColumnType::Int64)], ttl_ms: None,
+/// #     parallelism: 1, key_groups: KeyGroups::DEFAULT_COUNT,
+/// # };
+/// # let table = store.open_table(&descriptor, Restore::Fresh)?;
+/// # let mut state = table.value_state(0)?;
+/// # state.freeze(1)?;
+/// # let Ok(StateEvent::Published { snapshot, .. }) = store.events().recv() else { panic!() };
+/// // The barrier of checkpoint 1 gave this snapshot of the table.
+/// let request = CheckpointRequest {
+///     checkpoint: 1,
+///     warehouse: &warehouse,
+///     tenant: "default",
+///     tables: &[("shop__totals__total".to_owned(), snapshot)],
+///     payload: br#"{"source-offset": 1234}"#,
+/// };
+/// let mut checkpoints = CheckpointStore::open(CheckpointTarget::directory(&target, true)?)?;
+/// checkpoints.begin(&request)?;
+/// checkpoints.transfer(&|_| {})?;
+/// checkpoints.confirm()?; // or: checkpoints.abort()?
+///
+/// // Elsewhere, later: the same state in a fresh warehouse.
+/// let restored = checkpoints.restore(1, &copy, &|_| {})?;
+/// assert_eq!(restored.payload, br#"{"source-offset": 1234}"#);
+/// let store = StateStore::open(&copy, "default", StoreOptions::default())?;
+/// let (_, snapshot) = restored.tables[0];
+/// store.open_table(&descriptor, Restore::Snapshot(snapshot))?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # In the target
+///
+/// ```text
+/// checkpoints/checkpoint-<id>    the document, written last; a checkpoint is complete when it is
+///                                there
+/// files/<tenant>.db/<table>/...  files of tables; one that several checkpoints have is there once
+/// intents/...                    what was begun and not ended: the next `open` ends it
+/// ```
+///
+/// Files of a table have names that never come again with other content, so a file that a
+/// confirmed checkpoint holds is not sent again.
 #[derive(Debug)]
 pub struct CheckpointStore {
     target: CheckpointTarget,

@@ -3,6 +3,7 @@
 use crate::committer::{Change, Committer};
 use crate::data_file::{DataFile, DataFileWriter, FileId, Source};
 use crate::file_system::FileSystem;
+use crate::key::beginning;
 use crate::metadata::TableDirectory;
 use crate::pin::Pin;
 use crate::pool::PoolQueue;
@@ -203,14 +204,15 @@ impl BucketFlush {
         let groups = &self.schema.key_groups;
         let group_of =
             |row: u32| keys.hashes().get(row as usize).map_or(0, |&hash| groups.group_of(hash));
-        let mut rows: Vec<(u32, u32)> = dirty_rows(buffer)
+        let key = |row: u32| keys.key(row as usize);
+        let mut rows: Vec<(u32, u64, u32)> = dirty_rows(buffer)
             .filter(|&row| buffer.status(row) == Status::Written)
-            .map(|row| (group_of(row), row))
+            .map(|row| (group_of(row), beginning(key(row)), row))
             .collect();
         rows.sort_unstable_by(|a, b| {
-            a.0.cmp(&b.0).then_with(|| keys.key(a.1 as usize).cmp(keys.key(b.1 as usize)))
+            (a.0, a.1).cmp(&(b.0, b.1)).then_with(|| key(a.2).cmp(key(b.2)))
         });
-        rows
+        rows.into_iter().map(|(group, _, row)| (group, row)).collect()
     }
 }
 

@@ -7,7 +7,7 @@ use super::pruning::KeyPages;
 use super::sidecar::{DamagedSidecar, Sidecar};
 use super::source::{FileBytes, PageReader};
 use crate::file_system::FileSystem;
-use crate::key::EncodedKeys;
+use crate::key::{EncodedKeys, beginning};
 use crate::schema::{KEY_GROUP_COLUMN, TableSchema};
 use crate::value_column::{SourceColumn, ValueColumn};
 use crate::{Column, ColumnType, KeyEncoder, Result};
@@ -63,14 +63,7 @@ pub(crate) struct ProbeKey<'a> {
 
 impl<'a> ProbeKey<'a> {
     pub(crate) fn new(group: u32, key: &'a [u8], hash: u64, index: u32) -> Self {
-        let beginning = match key.first_chunk() {
-            Some(bytes) => u64::from_be_bytes(*bytes),
-            // No key is the beginning of another, so what is filled up changes no order.
-            None => {
-                key.iter().fold(0, |number, &byte| (number << 8) | u64::from(byte))
-                    << (8 * (8 - key.len().max(1)))
-            }
-        };
+        let beginning = beginning(key);
         Self { group, key, hash, beginning, index }
     }
 }

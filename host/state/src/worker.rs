@@ -399,8 +399,8 @@ impl Worker {
         let not_before = match result.and_then(|merged| self.commit_merge(&merged)) {
             Ok(()) => None,
             Err(error) if error.kind() == ErrorKind::Closed => None,
-            // The table can do without for a while: a full disk stops flushes, not this.
-            Err(error) if error.kind() == ErrorKind::Storage => {
+            // The table can do without for a while, but not when writes wait for this.
+            Err(error) if error.kind() == ErrorKind::Storage && !self.needs_merge(bucket) => {
                 tracing::warn!(table = self.committer.table.name, %error, "a merge failed");
                 Some(crate::seam::now() + MERGE_RETRY)
             }
@@ -411,6 +411,11 @@ impl Worker {
             merging.not_before = not_before;
         }
         Ok(())
+    }
+
+    /// Whether writes to a bucket wait for a merge.
+    fn needs_merge(&self, bucket: u32) -> bool {
+        self.committer.pin().bucket(bucket).len() >= self.options.stop_runs()
     }
 
     fn commit_merge(&mut self, merged: &Merged) -> Result<()> {

@@ -326,3 +326,31 @@ fn failed_call_is_named_in_the_error() {
     }
     assert!(refused > 10, "{refused} of 20 faults were noticed");
 }
+
+#[test]
+fn table_stops_when_writes_wait_for_a_merge_that_cannot_be_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let never = StoreOptions { merge_trigger_runs: 50, ..eager() };
+    let mut fixture = Fixture::open(directory.path(), 1, never.clone(), Restore::Fresh).unwrap();
+    let mut snapshot = 0;
+    for checkpoint in 1..=6 {
+        let id = checkpoint as i64;
+        fixture.put(&rows(&[(id, id, "x")])).unwrap();
+        snapshot = fixture.checkpoint(checkpoint);
+    }
+    drop(fixture);
+    let restore = Restore::Snapshot(snapshot);
+    let faults = Faults::none();
+    let count = StoreOptions { faults: Some(faults.clone()), ..never };
+    let fixture = Fixture::open(directory.path(), 1, count, restore).unwrap();
+    let calls = faults.calls();
+    drop(fixture);
+    // Everything after the opening is the merge's.
+    let full = Some(Faults::at(calls + 1, Fault::Always(ENOSPC)));
+    let eager = StoreOptions { merge_trigger_runs: 2, merge_stop_runs: 3, faults: full, ..eager() };
+    let fixture = Fixture::open(directory.path(), 1, eager, restore).unwrap();
+    match fixture.store.events().recv_timeout(HANG).unwrap() {
+        StateEvent::Failed { error, .. } => assert_eq!(error.kind(), ErrorKind::Storage),
+        StateEvent::Published { .. } => panic!("nothing was to be published"),
+    }
+}

@@ -1,6 +1,6 @@
 //! List state: any number of rows for each key, in the order they were appended.
 
-use crate::rows::{KeyRange, SubtaskRows, after};
+use crate::rows::{FoundRows, SubtaskRows};
 use crate::schema::POSITION_COLUMN;
 use crate::{Column, ColumnType, EncodedKeys, Error, KeyBatch, KeyEncoder, Result};
 use arrow_array::{ArrayRef, Int64Array};
@@ -63,20 +63,11 @@ impl ListState {
     /// As [`crate::ValueState::get`].
     pub fn get(&mut self, keys: &KeyBatch, limit_rows: usize) -> Result<ListElements> {
         self.rows.check_keys(keys)?;
-        let (mut key_of, mut found, mut more) = (Vec::new(), Vec::new(), Vec::new());
-        self.rows.count_read(keys.len());
-        for (index, &hash) in (0_u32..).zip(keys.encoded().hashes()) {
-            let key = keys.encoded().key(index as usize);
-            let to = after(key);
-            let range = KeyRange { key, hash, from: key, to: to.as_deref(), limit_rows };
-            let rows = self.rows.range(&range)?;
-            more.push(rows.len() == limit_rows);
-            key_of.extend(std::iter::repeat_n(index, rows.len()));
-            found.extend(rows.into_iter().map(Some));
-        }
-        let columns = self.rows.gather(&found)?;
+        let FoundRows { key_of, rows, more } =
+            self.rows.ranges(keys.encoded(), (&[], None), limit_rows)?;
+        let columns = self.rows.gather(&rows)?;
         self.rows.freeze_when_full()?;
-        Ok(ListElements { key_of, columns, more: more.into_iter().collect() })
+        Ok(ListElements { key_of, columns, more })
     }
 
     /// Removes all elements of these keys.

@@ -1,6 +1,6 @@
 //! Map state: rows of each key under map keys.
 
-use crate::rows::{KeyRange, SubtaskRows, after};
+use crate::rows::{FoundRows, SubtaskRows};
 use crate::{EncodedKeys, Error, KeyBatch, KeyEncoder, Result, Rows, StateKind};
 use arrow_array::{Array as _, ArrayRef};
 use arrow_buffer::BooleanBuffer;
@@ -109,27 +109,13 @@ impl MapState {
         self.rows.check_keys(keys)?;
         let from = from.map(|bound| self.bound(bound)).transpose()?;
         let to = to.map(|bound| self.bound(bound)).transpose()?;
-        let (mut key_of, mut found, mut more) = (Vec::new(), Vec::new(), Vec::new());
-        self.rows.count_read(keys.len());
-        for (index, &hash) in (0_u32..).zip(keys.encoded().hashes()) {
-            let key = keys.encoded().key(index as usize);
-            let joined = |rest: &[u8]| [key, rest].concat();
-            let from = joined(from.as_deref().unwrap_or_default());
-            let to = to.as_deref().map(joined).or_else(|| after(key));
-            let (from, to) = (from.as_slice(), to.as_deref());
-            let rows = self.rows.range(&KeyRange { key, hash, from, to, limit_rows })?;
-            more.push(rows.len() == limit_rows);
-            key_of.extend(std::iter::repeat_n(index, rows.len()));
-            found.extend(rows.into_iter().map(Some));
-        }
-        let row_key = self.rows.row_key_columns(&found)?;
-        let key_columns = keys.columns().len();
-        let entries = MapEntries {
-            key_of,
-            map_key: row_key.into_iter().skip(key_columns).collect(),
-            columns: self.rows.gather(&found)?,
-            more: more.into_iter().collect(),
-        };
+        let bounds = (from.as_deref().unwrap_or_default(), to.as_deref());
+        let FoundRows { key_of, rows, more } =
+            self.rows.ranges(keys.encoded(), bounds, limit_rows)?;
+        let row_key = self.rows.row_key_columns(&rows)?;
+        let map_key = row_key.into_iter().skip(keys.columns().len()).collect();
+        let columns = self.rows.gather(&rows)?;
+        let entries = MapEntries { key_of, map_key, columns, more };
         self.rows.freeze_when_full()?;
         Ok(entries)
     }

@@ -465,7 +465,40 @@ impl KeyRange<'_> {
     }
 }
 
+/// Rows of several keys, key after key: rows of the active buffer, valid until it is frozen.
+#[derive(Debug)]
+pub(crate) struct FoundRows {
+    /// For each row, the index of its key.
+    pub(crate) key_of: Vec<u32>,
+    pub(crate) rows: Vec<Option<u32>>,
+    /// For each key, whether it may have more rows than the limit let through.
+    pub(crate) more: BooleanBuffer,
+}
+
 impl SubtaskRows {
+    /// The live rows of each key, at most `limit_rows` of each; only those whose row key without
+    /// the key is at least `from` and less than `to`.
+    pub(crate) fn ranges(
+        &mut self,
+        keys: &EncodedKeys,
+        (from, to): (&[u8], Option<&[u8]>),
+        limit_rows: usize,
+    ) -> Result<FoundRows> {
+        self.count_read(keys.len());
+        let (mut key_of, mut found, mut more) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, &hash) in (0_u32..).zip(keys.hashes()) {
+            let key = keys.key(index as usize);
+            let from = [key, from].concat();
+            let to = to.map(|to| [key, to].concat()).or_else(|| after(key));
+            let (from, to) = (from.as_slice(), to.as_deref());
+            let rows = self.range(&KeyRange { key, hash, from, to, limit_rows })?;
+            more.push(rows.len() == limit_rows);
+            key_of.extend(std::iter::repeat_n(index, rows.len()));
+            found.extend(rows.into_iter().map(Some));
+        }
+        Ok(FoundRows { key_of, rows: found, more: more.into_iter().collect() })
+    }
+
     /// The live rows of a key in a range, in the order of their row keys: rows of the active
     /// buffer, valid until it is frozen.
     pub(crate) fn range(&mut self, range: &KeyRange<'_>) -> Result<Vec<u32>> {

@@ -21,7 +21,9 @@ use crate::subtask::Subtask;
 use crate::watermark::Watermark;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use howdah_runtime::{Component, Context, Engine, InputSpec, Instance, OperatorSpec};
-use howdah_state::{Column, KeyGroups, StateDescriptor, StateStore, StoreOptions};
+use howdah_state::{
+    Clock, Column, KeyGroups, StateDescriptor, StateStore, StateTable, StoreOptions,
+};
 use std::fmt;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -224,32 +226,28 @@ impl Pipeline {
             ..StoreOptions::default()
         };
         let store = StateStore::open(&self.config.warehouse(), &self.config.tenant, options)?;
-        let mut tables = Vec::with_capacity(self.spec.states.len());
-        for state in &self.spec.states {
+        let described = self.spec.tables(&self.config.name, &self.config.operator.name);
+        let mut tables = Vec::with_capacity(described.len());
+        for descriptor in described {
             let descriptor = StateDescriptor {
-                pipeline: self.config.name.clone(),
-                operator: self.config.operator.name.clone(),
-                state: state.name.clone(),
-                kind: howdah_state::StateKind::Value,
-                ttl_ms: None,
-                key: self.input.key_columns(),
-                value: state.fields.clone(),
                 parallelism: self.config.parallelism,
                 key_groups: self.config.key_groups,
+                ..descriptor
             };
+            let state = descriptor.state.clone();
             let restore = match checkpoint {
                 None => howdah_state::Restore::Fresh,
                 Some(checkpoint) => {
                     let mut positions = checkpoint.states.iter();
-                    let position = positions.find(|position| position.state == state.name);
+                    let position = positions.find(|position| position.state == state);
                     let position = position.ok_or_else(|| {
-                        Error::internal(format!("the checkpoint lacks the state `{}`", state.name))
+                        Error::internal(format!("the checkpoint lacks the state `{state}`"))
                     })?;
                     howdah_state::Restore::Snapshot(position.snapshot)
                 }
             };
             let table = store.open_table(&descriptor, restore)?;
-            tables.push(Table { state: state.name.clone(), table });
+            tables.push(Table { state, table });
         }
         Ok((store, tables))
     }
@@ -259,8 +257,8 @@ impl Pipeline {
         tables: &[Table],
         checkpoint: Option<&Checkpoint>,
     ) -> Result<Vec<Instance>> {
+        let tables: Vec<StateTable> = tables.iter().map(|table| table.table.clone()).collect();
         let instance = |subtask| {
-            let states = tables.iter().map(|table| table.table.value_state(subtask));
             let context = Context {
                 pipeline: self.config.name.clone(),
                 operator: self.config.operator.name.clone(),
@@ -269,10 +267,11 @@ impl Pipeline {
                 key_groups: self.config.key_groups,
                 config: self.config.operator.config.clone(),
                 restored_from: checkpoint.map(|checkpoint| checkpoint.id),
+                watermark: checkpoint.and_then(|c| c.watermark).unwrap_or(i64::MIN),
+                clock: Clock::system(),
             };
             let limits = &self.config.operator.limits;
-            let states = states.collect::<Result<_, _>>()?;
-            Ok(self.component.instantiate(&self.spec, context, limits, states)?)
+            Ok(self.component.instantiate(&self.spec, context, limits, &tables)?)
         };
         (0..self.config.parallelism).map(instance).collect()
     }

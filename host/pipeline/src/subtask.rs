@@ -8,7 +8,7 @@ use crate::progress::Counters;
 use crate::sink::SinkMessage;
 use arrow_array::RecordBatch;
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
-use howdah_runtime::{Instance, Output};
+use howdah_runtime::{Input, Instance, Output};
 use howdah_state::KeyBatch;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -82,14 +82,15 @@ impl Subtask {
         let (keys, row_keys) = KeyBatch::distinct(&columns, &rows.keys)?;
         self.counters.rows_in.add(rows.batch.num_rows());
         self.counters.batches.add(1);
-        let outputs = self.instance.process(
-            0,
-            &rows.batch,
-            &rows.event_times,
-            rows.watermark,
+        self.instance.raise_watermark(rows.watermark);
+        let outputs = self.instance.process(Input {
+            port: 0,
+            batch: &rows.batch,
+            row_kinds: None,
+            timestamps: &rows.event_times,
             keys,
-            &row_keys,
-        )?;
+            row_keys: &row_keys,
+        })?;
         Ok(self.emit(outputs))
     }
 

@@ -1,23 +1,31 @@
 //! Checks that a file is a component that this host can run, and says what to do if not.
 
-use crate::bindings::{StatefulOperatorPre, operator as wit};
+use crate::bindings::{operator as wit, timer_handler};
 use crate::engine::Engine;
-use crate::host::HostState;
+use crate::exports::{Handlers, Linked};
 use crate::{Error, ErrorKind, HOST_VERSION, Result};
 use wasmtime::component::Component;
 use wasmtime::component::types::{self, ComponentItem};
 
 const PACKAGE: &str = "howdah:operator";
 const OPERATOR: &str = "howdah:operator/operator";
-const FUNCTIONS: [&str; 5] = ["describe", "open", "process", "on-barrier", "close"];
+/// The interfaces that the host calls, with their functions. Only the first must be there.
+const OPERATOR_FUNCTIONS: [&str; 5] = ["describe", "open", "process", "on-barrier", "close"];
+const TIMER_HANDLER: (&str, [&str; 1]) = ("timer-handler", ["on-timers"]);
+const WATERMARK_HANDLER: (&str, [&str; 1]) = ("watermark-handler", ["on-watermark"]);
+const CHECKPOINT_HANDLER: (&str, [&str; 1]) = ("checkpoint-handler", ["on-checkpoint-complete"]);
 /// The interfaces of the package that the host implements.
-const IMPORTS: [&str; 3] = ["types", "state", "logging"];
+const IMPORTS: [&str; 6] = ["types", "state", "timers", "clock", "logging", "metrics"];
 
 const COMPONENT_HEADER: [u8; 4] = [0x0d, 0, 1, 0];
 const MODULE_HEADER: [u8; 4] = [1, 0, 0, 0];
 
-/// An exported function with its name.
-type Function = (&'static str, types::ComponentFunc);
+/// An exported function.
+struct Function {
+    interface: String,
+    name: &'static str,
+    exported: types::ComponentFunc,
+}
 
 fn refuse<T>(name: &str, what: impl std::fmt::Display) -> Result<T> {
     Err(Error::new(ErrorKind::Component, format!("{name} {what}")))
@@ -61,13 +69,31 @@ pub(crate) fn not_compiled(name: &str, error: &wasmtime::Error) -> Error {
 }
 
 /// Checks names first, which gives the better messages, then types.
-pub(crate) fn link(
-    engine: &Engine,
-    name: &str,
-    component: &Component,
-) -> Result<StatefulOperatorPre<HostState>> {
+pub(crate) fn link(engine: &Engine, name: &str, component: &Component) -> Result<Linked> {
     imports(engine, name, component)?;
-    let functions = exports(engine, name, component)?;
+    let exported = |(interface, functions): (&str, &[&'static str])| {
+        exports(engine, name, component, interface, functions)
+    };
+    let Some(mut functions) = exported(("operator", &OPERATOR_FUNCTIONS))? else {
+        return refuse(
+            name,
+            format_args!(
+                "does not export {OPERATOR}@{HOST_VERSION}: build it for world \
+                 {PACKAGE}/stateful-operator"
+            ),
+        );
+    };
+    let mut handler = |(interface, names): (&str, [&'static str; 1])| -> Result<bool> {
+        let found = exported((interface, &names))?;
+        let is_there = found.is_some();
+        functions.extend(found.into_iter().flatten());
+        Ok(is_there)
+    };
+    let handlers = Handlers {
+        timers: handler(TIMER_HANDLER)?,
+        watermark: handler(WATERMARK_HANDLER)?,
+        checkpoint: handler(CHECKPOINT_HANDLER)?,
+    };
     let linked = engine.linker().instantiate_pre(component).or_else(|error| {
         let version = HOST_VERSION;
         refuse(
@@ -77,18 +103,18 @@ pub(crate) fn link(
             ),
         )
     })?;
-    for (function, exported) in &functions {
+    for Function { interface, name: function, exported } in &functions {
         signature(&component.component_type(), function, exported).or_else(|error| {
             refuse(
                 name,
                 format_args!(
                     "has a function `{function}` with another signature than that of \
-                     {OPERATOR}@{HOST_VERSION}: {error:#}"
+                     {PACKAGE}/{interface}@{HOST_VERSION}: {error:#}"
                 ),
             )
         })?;
     }
-    StatefulOperatorPre::new(linked)
+    Linked::new(linked, handlers)
         .or_else(|error| refuse(name, format_args!("does not export {OPERATOR}: {error:#}")))
 }
 
@@ -109,7 +135,7 @@ fn imports(engine: &Engine, name: &str, component: &Component) -> Result<()> {
                 name,
                 format_args!(
                     "imports {import}, which this host does not have: an operator may import \
-                     {PACKAGE}/state and {PACKAGE}/logging"
+                     state, timers, clock, logging and metrics of {PACKAGE}"
                 ),
             );
         };
@@ -124,48 +150,50 @@ fn imports(engine: &Engine, name: &str, component: &Component) -> Result<()> {
     Ok(())
 }
 
-/// The functions of the operator.
-fn exports(engine: &Engine, name: &str, component: &Component) -> Result<Vec<Function>> {
+/// The functions of an interface of the package; `None`: the component does not export it.
+fn exports(
+    engine: &Engine,
+    name: &str,
+    component: &Component,
+    interface: &str,
+    functions: &[&'static str],
+) -> Result<Option<Vec<Function>>> {
     let engine = engine.wasmtime();
     let component_type = component.component_type();
-    let mut operators = component_type
+    let exported = component_type
         .exports(engine)
         .filter_map(|(export, item)| Some((Interface::parse(export)?, item)))
-        .filter(|(interface, _)| interface.package == PACKAGE && interface.name == "operator")
-        .peekable();
-    if operators.peek().is_none() {
-        return refuse(
-            name,
-            format_args!(
-                "does not export {OPERATOR}@{HOST_VERSION}: build it for world \
-                 {PACKAGE}/stateful-operator"
-            ),
-        );
-    }
+        .filter(|(export, _)| export.package == PACKAGE && export.name == interface);
     // A component may export several versions; the best complaint is about the last.
-    let mut complaint = Ok(());
-    for (interface, item) in operators {
-        complaint = interface.check_version(name);
-        if complaint.is_err() {
+    let mut complaint = Ok(None);
+    for (export, item) in exported {
+        if let Err(error) = export.check_version(name) {
+            complaint = Err(error);
             continue;
         }
         let ComponentItem::ComponentInstance(instance) = item.ty else {
-            return refuse(name, format_args!("exports {OPERATOR}, but not as an interface"));
+            return refuse(
+                name,
+                format_args!("exports {PACKAGE}/{interface}, but not as an interface"),
+            );
         };
-        let mut found = Vec::with_capacity(FUNCTIONS.len());
-        for function in FUNCTIONS {
+        let function = |function: &&'static str| {
             let export = instance.get_export(engine, function).map(|export| export.ty);
-            let Some(ComponentItem::ComponentFunc(exported)) = export else {
-                return refuse(
+            match export {
+                Some(ComponentItem::ComponentFunc(exported)) => {
+                    Ok(Function { interface: interface.to_owned(), name: function, exported })
+                }
+                _ => refuse(
                     name,
-                    format_args!("lacks the function `{function}` of {OPERATOR}@{HOST_VERSION}"),
-                );
-            };
-            found.push((function, exported));
-        }
-        return Ok(found);
+                    format_args!(
+                        "lacks the function `{function}` of {PACKAGE}/{interface}@{HOST_VERSION}"
+                    ),
+                ),
+            }
+        };
+        return functions.iter().map(function).collect::<Result<_>>().map(Some);
     }
-    complaint.map(|()| Vec::new())
+    complaint
 }
 
 /// Compares the signature with the one that calls use. The generated code does so only when
@@ -183,6 +211,11 @@ fn signature(
         "process" => exported.typecheck::<(wit::Input<'_>,), Answer<Vec<wit::Output>>>(&cx),
         "on-barrier" => exported.typecheck::<(u64,), Answer<Vec<wit::Output>>>(&cx),
         "close" => exported.typecheck::<(), Answer<Vec<wit::Output>>>(&cx),
+        "on-timers" => {
+            exported.typecheck::<(timer_handler::Due<'_>,), Answer<Vec<wit::Output>>>(&cx)
+        }
+        "on-watermark" => exported.typecheck::<(i64,), Answer<Vec<wit::Output>>>(&cx),
+        "on-checkpoint-complete" => exported.typecheck::<(u64,), Answer<()>>(&cx),
         _ => Ok(()),
     }
 }

@@ -1,13 +1,12 @@
 //! A compiled operator.
 
-use crate::bindings::StatefulOperatorPre;
 use crate::engine::Engine;
-use crate::host::HostState;
+use crate::exports::{Handlers, Linked};
 use crate::instance::{Context, Instance};
 use crate::limits::Limits;
 use crate::spec::OperatorSpec;
 use crate::{Result, check, describe};
-use howdah_state::ValueState;
+use howdah_state::StateTable;
 use sha2::{Digest, Sha256};
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -22,7 +21,7 @@ struct Shared {
     name: String,
     digest: String,
     engine: Engine,
-    linked: StatefulOperatorPre<HostState>,
+    linked: Linked,
 }
 
 impl Component {
@@ -60,8 +59,8 @@ impl Component {
         describe::describe(self, config, limits)
     }
 
-    /// Makes the instance of one subtask and calls its `open`. `states` holds one for each of
-    /// `spec.states`, in that order.
+    /// Makes the instance of one subtask and calls its `open`. `tables` are those that
+    /// [`OperatorSpec::tables`] asks for, in that order; their handles of the subtask are taken.
     ///
     /// # Errors
     /// [`ErrorKind::Operator`](crate::ErrorKind::Operator) if the operator refuses to open,
@@ -72,9 +71,14 @@ impl Component {
         spec: &OperatorSpec,
         context: Context,
         limits: &Limits,
-        states: Vec<ValueState>,
+        tables: &[StateTable],
     ) -> Result<Instance> {
-        Instance::open(self, spec, context, limits, states)
+        Instance::open(self, spec, context, limits, tables)
+    }
+
+    /// Which of the handlers it has.
+    pub fn handlers(&self) -> Handlers {
+        self.shared.linked.handlers()
     }
 
     /// SHA-256 of the component's bytes, in hex.
@@ -91,7 +95,7 @@ impl Component {
         &self.shared.engine
     }
 
-    pub(crate) fn linked(&self) -> &StatefulOperatorPre<HostState> {
+    pub(crate) fn linked(&self) -> &Linked {
         &self.shared.linked
     }
 }

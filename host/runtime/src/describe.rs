@@ -2,7 +2,7 @@
 
 use crate::component::Component;
 use crate::guest::Guest;
-use crate::host::Subject;
+use crate::host::{CallScope, Subject};
 use crate::limits::Limits;
 use crate::spec::{self, OperatorSpec};
 use crate::{Error, ErrorKind, Result};
@@ -14,9 +14,10 @@ pub(crate) fn describe(
 ) -> Result<OperatorSpec> {
     let subject = Subject::Component(component.name().to_owned());
     let mut guest = Guest::new(component, subject, limits, None)?;
-    let described =
-        guest.call("describe", None, |operator, store| operator.call_describe(store, config))?;
-    spec::check(described).map_err(|what| {
+    let described = guest.call("describe", CallScope::Named, |exports, store| {
+        exports.operator.call_describe(store, config)
+    })?;
+    spec::check(described, component.handlers()).map_err(|what| {
         Error::new(
             ErrorKind::Component,
             format!("{} describes an operator that cannot run: {what}", guest.subject()),

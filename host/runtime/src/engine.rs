@@ -1,6 +1,6 @@
 //! wasmtime, set up for operators.
 
-use crate::bindings::StatefulOperator;
+use crate::bindings::TimedOperator;
 use crate::cache::CodeCache;
 use crate::component::Component;
 use crate::epoch::EpochTicker;
@@ -58,7 +58,7 @@ impl Engine {
         let engine = wasmtime::Engine::new(&config(&options))
             .map_err(|error| host_error("cannot set up the WebAssembly engine", &error))?;
         let mut linker = Linker::new(&engine);
-        StatefulOperator::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)
+        TimedOperator::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)
             .map_err(|error| host_error("cannot link the host's functions", &error))?;
         let ticker = EpochTicker::start(engine.weak())?;
         let cache = options.cache_directory.clone().map(CodeCache::new);

@@ -1,15 +1,13 @@
 //! An instance of a component with its store: every call into an operator goes through here.
 
-use crate::bindings::operator::Guest as Operator;
-use crate::bindings::{StatefulOperator, types};
+use crate::bindings::types;
 use crate::component::Component;
 use crate::engine::Engine;
-use crate::host::{HostState, Subject, Task};
+use crate::exports::Exports;
+use crate::host::{CallScope, HostState, Subject, Task};
 use crate::limits::{Limits, display_bytes};
 use crate::metrics::InstanceMetrics;
 use crate::{Error, ErrorKind, Result, trap};
-use howdah_state::KeyBatch;
-use std::sync::Arc;
 use wasmtime::{Store, StoreContextMut};
 
 /// Messages that an operator returns are cut off after this.
@@ -29,7 +27,7 @@ pub(crate) struct Guest {
 
 struct Running {
     store: Store<HostState>,
-    operator: StatefulOperator,
+    exports: Exports,
 }
 
 impl Guest {
@@ -61,32 +59,32 @@ impl Guest {
         store.epoch_deadline_callback(|store: StoreContextMut<'_, HostState>| {
             Ok(store.data().deadline_reached())
         });
-        let ticks = store.data_mut().begin_call(None);
+        let ticks = store.data_mut().begin_call(CallScope::Named);
         store.set_epoch_deadline(ticks);
         let instantiated = component.linked().instantiate(&mut store);
         let ended = store.data_mut().end_call();
-        let operator = instantiated
+        let exports = instantiated
             .map_err(|error| trap::explain(store.data(), "instantiation", ended, &error))?;
         Ok(Self {
             subject,
             metrics: store.data().metrics,
-            running: Some(Running { store, operator }),
+            running: Some(Running { store, exports }),
             failure: None,
             _engine: engine.clone(),
         })
     }
 
-    /// Calls a function of the operator. `keys` are what `current` stands for meanwhile.
+    /// Calls a function of the operator.
     pub(crate) fn call<R>(
         &mut self,
         function: &str,
-        keys: Option<Arc<KeyBatch>>,
-        call: impl FnOnce(&Operator, &mut Store<HostState>) -> wasmtime::Result<Result<R, types::Error>>,
+        scope: CallScope,
+        call: impl FnOnce(&Exports, &mut Store<HostState>) -> wasmtime::Result<Result<R, types::Error>>,
     ) -> Result<R> {
-        let Running { store, operator } = self.running()?;
-        let ticks = store.data_mut().begin_call(keys);
+        let Running { store, exports } = self.running()?;
+        let ticks = store.data_mut().begin_call(scope);
         store.set_epoch_deadline(ticks);
-        let answer = call(operator.howdah_operator_operator(), store);
+        let answer = call(exports, store);
         let mut ended = store.data_mut().end_call();
         let metrics = store.data().metrics;
         let result = match (ended.state_error.take(), answer) {

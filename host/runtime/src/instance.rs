@@ -1,19 +1,21 @@
 //! An operator at work: one subtask, on one thread.
 
 use crate::bindings::operator as wit;
+use crate::bindings::timer_handler::Due;
 use crate::bindings::types::{BatchParam, BatchResult, ColumnParam, KeyColumnsParam};
 use crate::buffers::{self, BufferError, Encoded};
 use crate::component::Component;
+use crate::exports::Handlers;
 use crate::guest::{Guest, state_error};
-use crate::host::{BudgetExceeded, NamedState, Subject, Task, column_bytes};
+use crate::host::{BudgetExceeded, CallScope, DueTimers, Subject, Task, column_bytes};
 use crate::limits::Limits;
 use crate::metrics::InstanceMetrics;
-use crate::spec::{InputSpec, OperatorSpec, OutputSpec, StateSpec};
+use crate::spec::{OperatorSpec, OutputSpec, TimeDomain};
 use crate::{Error, ErrorKind, Result};
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_buffer::ToByteSlice;
 use arrow_schema::SchemaRef;
-use howdah_state::{KeyBatch, KeyEncoder, KeyGroups, ValueState};
+use howdah_state::{Clock, KeyBatch, StateTable};
 use std::fmt;
 use std::sync::Arc;
 
@@ -37,16 +39,44 @@ pub struct Context {
     pub config: String,
     /// The checkpoint that the state comes from; `None` on a fresh start.
     pub restored_from: Option<u64>,
+    /// The watermark of that checkpoint, in milliseconds since the Unix epoch; `i64::MIN` if
+    /// there is none.
+    pub watermark: i64,
+    /// The clock that the operator and its processing-time timers go by.
+    pub clock: Clock,
 }
 
 /// One subtask's operator, with its state. Used by one thread at a time; after an error it is
 /// of no more use, and has given back its memory.
 pub struct Instance {
     guest: Guest,
-    inputs: Vec<SchemaRef>,
+    /// Whether each is a changelog, and its schema.
+    inputs: Vec<(bool, SchemaRef)>,
     outputs: Vec<(OutputSpec, SchemaRef)>,
+    handlers: Handlers,
+    watermark: i64,
+    /// The watermark that the operator was told last.
+    announced: i64,
+    watermark_regressions: u64,
     rows_in: u64,
     rows_out: u64,
+}
+
+/// Rows for an operator.
+#[derive(Debug, Clone)]
+pub struct Input<'a> {
+    /// Index into `OperatorSpec::inputs`.
+    pub port: u32,
+    /// Has the input's fields in its order (`InputSpec::schema`).
+    pub batch: &'a RecordBatch,
+    /// 0 +I, 1 -U, 2 +U, 3 -D; `None`: all inserts.
+    pub row_kinds: Option<&'a [u8]>,
+    /// Event time of each row.
+    pub timestamps: &'a [i64],
+    /// The distinct keys of the rows.
+    pub keys: KeyBatch,
+    /// For each row, which of `keys` it has.
+    pub row_keys: &'a [u32],
 }
 
 /// Rows that an operator emitted on one output.
@@ -68,11 +98,11 @@ impl Instance {
         spec: &OperatorSpec,
         context: Context,
         limits: &Limits,
-        states: Vec<ValueState>,
+        tables: &[StateTable],
     ) -> Result<Self> {
         let context = Arc::new(context);
         let subject = Subject::Subtask(Arc::clone(&context));
-        let task = task(&subject, spec, &context, states)?;
+        let task = task(&subject, spec, &context, tables)?;
         let mut guest = Guest::new(component, subject, limits, Some(task))?;
         let parameter = wit::Context {
             pipeline: &context.pipeline,
@@ -82,38 +112,37 @@ impl Instance {
             config: &context.config,
             restored_from: context.restored_from,
         };
-        guest.call("open", None, |operator, store| operator.call_open(store, parameter))?;
+        guest.call("open", CallScope::Named, |exports, store| {
+            exports.operator.call_open(store, parameter)
+        })?;
         Ok(Self {
             guest,
-            inputs: spec.inputs.iter().map(InputSpec::schema).collect(),
+            inputs: spec.inputs.iter().map(|input| (input.changelog, input.schema())).collect(),
             outputs: spec.outputs.iter().map(|o| (o.clone(), o.schema())).collect(),
+            handlers: component.handlers(),
+            watermark: context.watermark,
+            announced: context.watermark,
+            watermark_regressions: 0,
             rows_in: 0,
             rows_out: 0,
         })
     }
 
-    /// The next rows of an input. `batch` has the input's fields in its order
-    /// (`InputSpec::schema`); `keys` are its distinct keys and `row_keys` says which of them
-    /// each row has. A batch without rows does not reach the operator.
+    /// The next rows of an input. A batch without rows does not reach the operator.
+    ///
+    /// Timers that are due from then on fire with [`Self::run_due`].
     ///
     /// # Errors
     /// [`ErrorKind::Operator`], [`ErrorKind::Trap`], [`ErrorKind::Limit`] and
     /// [`ErrorKind::Buffer`] are the operator's doing, [`ErrorKind::State`] is the state
     /// store's; after each of them the instance is of no more use. [`ErrorKind::Host`] says
     /// that the arguments do not fit the operator's spec; it was not called.
-    pub fn process(
-        &mut self,
-        port: u32,
-        batch: &RecordBatch,
-        timestamps: &[i64],
-        watermark: i64,
-        keys: KeyBatch,
-        row_keys: &[u32],
-    ) -> Result<Vec<Output>> {
-        let rows = self.check_input(port, batch, timestamps, &keys, row_keys)?;
+    pub fn process(&mut self, input: Input<'_>) -> Result<Vec<Output>> {
+        let rows = self.check_input(&input)?;
         if rows == 0 {
             return Ok(Vec::new());
         }
+        let Input { port, batch, row_kinds, timestamps, keys, row_keys } = input;
         let keys = Arc::new(keys);
         let columns = Encoded::all(batch.columns())?;
         let columns: Vec<ColumnParam<'_>> = columns.iter().map(Encoded::as_param).collect();
@@ -121,22 +150,135 @@ impl Instance {
         let key_columns: Vec<ColumnParam<'_>> = key_columns.iter().map(Encoded::as_param).collect();
         let input = wit::Input {
             port,
-            batch: BatchParam { rows, columns: &columns, row_kinds: None },
+            batch: BatchParam { rows, columns: &columns, row_kinds },
             timestamps: timestamps.to_byte_slice(),
-            watermark,
-            keys: KeyColumnsParam {
-                // No more keys than rows.
-                rows: u32::try_from(keys.len()).unwrap_or(u32::MAX),
-                columns: &key_columns,
-            },
+            watermark: self.watermark,
+            keys: key_columns_of(&keys, &key_columns),
             row_keys: row_keys.to_byte_slice(),
         };
-        let current = Some(Arc::clone(&keys));
+        let scope = CallScope::Keys(Arc::clone(&keys));
         let outputs = self
             .guest
-            .call("process", current, |operator, store| operator.call_process(store, input))?;
+            .call("process", scope, |exports, store| exports.operator.call_process(store, input))?;
         self.rows_in += u64::from(rows);
         self.take_outputs("process", outputs)
+    }
+
+    /// The watermark of all inputs: no row with an event time at or before it is expected any
+    /// more. It never goes back: a lower one than before is counted and changes nothing. What is
+    /// due then happens in [`Self::run_due`].
+    pub fn raise_watermark(&mut self, watermark: i64) {
+        if watermark < self.watermark {
+            self.watermark_regressions += 1;
+        } else {
+            self.watermark = watermark;
+        }
+    }
+
+    /// Does the next of what is due, and returns what that emitted; `None`: nothing is due. Call
+    /// it until then, before rows or a barrier come after a watermark.
+    ///
+    /// First timers fire: those of event time at or before the watermark, then those of
+    /// processing time at or before the clock's, in the order of their times; a key at most once
+    /// in each call of the operator, so that what the first call does is known to the second.
+    /// When none is left, the operator hears of the watermark, if it has risen.
+    ///
+    /// # Errors
+    /// As for [`Self::process`].
+    pub fn run_due(&mut self) -> Result<Option<Vec<Output>>> {
+        if let Some(due) = self.take_due()? {
+            return self.on_timers(due).map(Some);
+        }
+        let watermark = self.watermark;
+        let has_risen = self.announced < watermark;
+        self.announced = watermark;
+        if has_risen && self.handlers.watermark {
+            return self.on_watermark(watermark).map(Some);
+        }
+        Ok(None)
+    }
+
+    /// Milliseconds until the next timer of processing time is due, by the clock; `None`: none is
+    /// set.
+    ///
+    /// # Errors
+    /// [`ErrorKind::State`] if timers cannot be read.
+    pub fn next_timer_in_ms(&mut self) -> Result<Option<u64>> {
+        let Some(task) = self.guest.host()?.task.as_mut() else { return Ok(None) };
+        let now_ms = task.clock.now_ms();
+        let next = task.next_ms(TimeDomain::ProcessingTime);
+        let next = next.map_err(|error| self.timers_failed(error))?;
+        Ok(next.map(|next| u64::try_from(next.saturating_sub(now_ms)).unwrap_or(0)))
+    }
+
+    fn take_due(&mut self) -> Result<Option<DueTimers>> {
+        let watermark = self.watermark;
+        let Some(task) = self.guest.host()?.task.as_mut() else { return Ok(None) };
+        if task.timers.is_empty() {
+            return Ok(None);
+        }
+        let due = task.take_due(watermark);
+        due.map_err(|error| self.timers_failed(error))
+    }
+
+    fn timers_failed(&mut self, error: howdah_state::Error) -> Error {
+        let error = state_error(self.guest.subject(), "its timers", error);
+        self.guest.fail(error)
+    }
+
+    fn on_timers(&mut self, due: DueTimers) -> Result<Vec<Output>> {
+        let DueTimers { timer, keys, times } = due;
+        let keys = Arc::new(keys);
+        let key_columns = Encoded::all(keys.columns())?;
+        let key_columns: Vec<ColumnParam<'_>> = key_columns.iter().map(Encoded::as_param).collect();
+        let due = Due {
+            timer,
+            keys: key_columns_of(&keys, &key_columns),
+            times: times.to_byte_slice(),
+            watermark: self.watermark,
+        };
+        let scope = CallScope::Keys(Arc::clone(&keys));
+        let outputs = self.guest.call("on-timers", scope, |exports, store| {
+            match &exports.timers {
+                Some(handler) => handler.call_on_timers(store, due),
+                // `describe` declared no timers then.
+                None => Ok(Ok(Vec::new())),
+            }
+        })?;
+        self.take_outputs("on-timers", outputs)
+    }
+
+    fn on_watermark(&mut self, watermark: i64) -> Result<Vec<Output>> {
+        let outputs = self.guest.call("on-watermark", CallScope::Named, |exports, store| {
+            match &exports.watermark {
+                Some(handler) => handler.call_on_watermark(store, watermark),
+                None => Ok(Ok(Vec::new())),
+            }
+        })?;
+        self.take_outputs("on-watermark", outputs)
+    }
+
+    /// Which of the handlers the operator has.
+    pub fn handlers(&self) -> Handlers {
+        self.handlers
+    }
+
+    /// A checkpoint whose barrier passed the operator is complete. It hears of it if it has a
+    /// handler for that.
+    ///
+    /// # Errors
+    /// As for [`Self::process`].
+    pub fn on_checkpoint_complete(&mut self, checkpoint: u64) -> Result<()> {
+        if !self.handlers.checkpoint {
+            return Ok(());
+        }
+        const FUNCTION: &str = "on-checkpoint-complete";
+        self.guest.call(FUNCTION, CallScope::ReadOnly(FUNCTION), |exports, store| {
+            match &exports.checkpoint {
+                Some(handler) => handler.call_on_checkpoint_complete(store, checkpoint),
+                None => Ok(Ok(())),
+            }
+        })
     }
 
     /// The barrier of this checkpoint has reached the operator. Does not freeze the states:
@@ -145,22 +287,19 @@ impl Instance {
     /// # Errors
     /// As for [`Self::process`].
     pub fn on_barrier(&mut self, checkpoint: u64) -> Result<Vec<Output>> {
-        let outputs = self.guest.call("on-barrier", None, |operator, store| {
-            operator.call_on_barrier(store, checkpoint)
+        let outputs = self.guest.call("on-barrier", CallScope::Named, |exports, store| {
+            exports.operator.call_on_barrier(store, checkpoint)
         })?;
         self.take_outputs("on-barrier", outputs)
     }
 
-    /// Freezes the states at this checkpoint's barrier.
+    /// Freezes states and timers at this checkpoint's barrier.
     ///
     /// # Errors
     /// [`ErrorKind::State`] if a state cannot go on.
     pub fn freeze(&mut self, checkpoint: u64) -> Result<()> {
         let task = self.guest.host()?.task.as_mut();
-        let frozen = task
-            .into_iter()
-            .flat_map(|task| &mut task.states)
-            .try_for_each(|state| state.value.freeze(checkpoint));
+        let frozen = task.map_or(Ok(()), |task| task.freeze(checkpoint));
         frozen.map_err(|error| {
             let error = state_error(self.guest.subject(), "the barrier", error);
             self.guest.fail(error)
@@ -172,8 +311,9 @@ impl Instance {
     /// # Errors
     /// As for [`Self::process`].
     pub fn close(&mut self) -> Result<Vec<Output>> {
-        let outputs =
-            self.guest.call("close", None, |operator, store| operator.call_close(store))?;
+        let outputs = self
+            .guest
+            .call("close", CallScope::Named, |exports, store| exports.operator.call_close(store))?;
         self.take_outputs("close", outputs)
     }
 
@@ -182,23 +322,18 @@ impl Instance {
         InstanceMetrics {
             rows_in_total: self.rows_in,
             rows_out_total: self.rows_out,
+            watermark_regressions_total: self.watermark_regressions,
             ..self.guest.metrics()
         }
     }
 
     /// What the caller passes must fit the spec. Returns the number of rows.
-    fn check_input(
-        &self,
-        port: u32,
-        batch: &RecordBatch,
-        timestamps: &[i64],
-        keys: &KeyBatch,
-        row_keys: &[u32],
-    ) -> Result<u32> {
+    fn check_input(&self, input: &Input<'_>) -> Result<u32> {
+        let Input { port, batch, row_kinds, timestamps, keys, row_keys } = input;
         let subject = self.guest.subject();
         let wrong = |what: String| Err(Error::new(ErrorKind::Host, format!("{subject}: {what}")));
-        let schema = usize::try_from(port).ok().and_then(|port| self.inputs.get(port));
-        let Some(schema) = schema else {
+        let spec = usize::try_from(*port).ok().and_then(|port| self.inputs.get(port));
+        let Some((changelog, schema)) = spec else {
             return wrong(format!("it has no input {port}"));
         };
         let types = |schema: &SchemaRef| -> Vec<_> {
@@ -217,6 +352,13 @@ impl Instance {
                 timestamps.len(),
                 row_keys.len()
             ));
+        }
+        if row_kinds.is_some_and(|kinds| kinds.len() != rows || kinds.iter().any(|kind| *kind > 3))
+        {
+            return wrong(format!("a batch of {rows} rows came with row kinds that are none"));
+        }
+        if row_kinds.is_some_and(|kinds| !changelog && kinds.iter().any(|kind| *kind != 0)) {
+            return wrong(format!("input {port} takes inserts only, but has other row kinds"));
         }
         let past_keys = |key: &&u32| usize::try_from(**key).is_ok_and(|key| key >= keys.len());
         if let Some(key) = row_keys.iter().find(past_keys) {
@@ -270,32 +412,27 @@ impl fmt::Debug for Instance {
     }
 }
 
-/// The keys and states of the subtask.
+/// The keys, states and timers of the subtask.
 fn task(
     subject: &Subject,
     spec: &OperatorSpec,
     context: &Context,
-    states: Vec<ValueState>,
+    tables: &[StateTable],
 ) -> Result<Task> {
-    if states.len() != spec.states.len() {
-        let (declared, given) = (spec.states.len(), states.len());
-        let what = format!("{subject} declares {declared} states and was given {given}");
+    let declared = spec.states.len() + spec.timers.len();
+    if tables.len() != declared {
+        let given = tables.len();
+        let what = format!("{subject} declares {declared} states and timers and was given {given}");
         return Err(Error::new(ErrorKind::Host, what));
     }
-    let host_error = |error: howdah_state::Error| {
-        Error::with_source(ErrorKind::Host, format!("{subject}: {error}"), error)
-    };
-    let named = |(spec, value): (&StateSpec, ValueState)| NamedState {
-        name: spec.name.clone(),
-        fields: spec.fields.clone(),
-        value,
-    };
-    Ok(Task {
-        subtask: context.subtask,
-        encoder: KeyEncoder::new(&spec.key_columns()).map_err(host_error)?,
-        key_groups: KeyGroups::new(context.key_groups, context.parallelism).map_err(host_error)?,
-        states: spec.states.iter().zip(states).map(named).collect(),
-    })
+    Task::new(spec, context, tables)
+        .map_err(|error| Error::with_source(ErrorKind::Host, format!("{subject}: {error}"), error))
+}
+
+/// Keys as a parameter; `columns` are their columns.
+fn key_columns_of<'a>(keys: &KeyBatch, columns: &'a [ColumnParam<'a>]) -> KeyColumnsParam<'a> {
+    // No more keys than rows or timers.
+    KeyColumnsParam { rows: u32::try_from(keys.len()).unwrap_or(u32::MAX), columns }
 }
 
 fn output_bytes(output: &wit::Output) -> usize {

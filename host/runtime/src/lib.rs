@@ -20,8 +20,8 @@
 //!
 //! # What an operator can and cannot do
 //!
-//! It computes, keeps state in the tables it declared, and logs. It has no files, no network,
-//! no clock and no environment. Its time, memory, and the size of what it hands over are
+//! It computes, keeps state and timers in the tables it declared, logs and measures, and is told
+//! the time. It has no files, no network and no environment. Its time, memory, and the size of what it hands over are
 //! limited ([`Limits`]); what it hands over is checked before use. An operator that breaks a
 //! limit, traps or returns nonsense ends its own instance with an [`Error`] that says why;
 //! no other instance notices.
@@ -39,6 +39,7 @@ mod describe;
 mod engine;
 mod epoch;
 mod error;
+mod exports;
 mod guest;
 mod host;
 mod instance;
@@ -50,10 +51,11 @@ mod trap;
 pub use component::Component;
 pub use engine::{Engine, EngineOptions};
 pub use error::{Error, ErrorKind, Result};
-pub use instance::{Context, Instance, Output};
+pub use exports::Handlers;
+pub use instance::{Context, Input, Instance, Output};
 pub use limits::Limits;
 pub use metrics::InstanceMetrics;
-pub use spec::{InputSpec, OperatorSpec, OutputSpec, StateSpec};
+pub use spec::{InputSpec, OperatorSpec, OutputSpec, StateSpec, TimeDomain, TimerSpec};
 
 /// The version of package `howdah:operator` that this host implements.
-const HOST_VERSION: &str = "0.1.0";
+const HOST_VERSION: &str = "0.1.1";

@@ -17,6 +17,11 @@ pub struct InstanceMetrics {
     pub state_nanos_total: u64,
     /// Log messages that were dropped because one call wrote too many.
     pub log_messages_dropped_total: u64,
+    /// Values that it measured and that were dropped: their name is none, there are too many
+    /// names, or the name is that of a figure of another kind.
+    pub figures_dropped_total: u64,
+    /// Watermarks that it was given and that were lower than one before.
+    pub watermark_regressions_total: u64,
     /// Linear memory that it holds now.
     pub memory_bytes: u64,
 }

@@ -9,8 +9,11 @@ use crate::{Column, ColumnType, EncodedKeys, KeyBatch, KeyEncoder, Result};
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::TimestampMillisecondType;
 use arrow_array::{ArrayRef, TimestampMillisecondArray};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+
+/// Bytes of the time at the beginning of a row key.
+const TIME_BYTES: usize = 8;
 
 /// Timers that were due, in the order of their time and key.
 #[derive(Debug, Clone)]
@@ -97,8 +100,21 @@ impl Timers {
     /// # Errors
     /// As [`crate::ValueState::get`].
     pub fn take_due(&mut self, time_ms: i64, limit: usize) -> Result<DueTimers> {
+        self.take_all_or_none(time_ms, limit, false)
+    }
+
+    /// Takes timers as [`Timers::take_due`] does, but no two of one key: it stops before the
+    /// first whose key it has. Call again until there is none.
+    ///
+    /// # Errors
+    /// As [`Timers::take_due`].
+    pub fn take_due_once(&mut self, time_ms: i64, limit: usize) -> Result<DueTimers> {
+        self.take_all_or_none(time_ms, limit, true)
+    }
+
+    fn take_all_or_none(&mut self, time_ms: i64, limit: usize, once: bool) -> Result<DueTimers> {
         let mut taken = Vec::new();
-        let due = self.take(time_ms, limit, &mut taken);
+        let due = self.take(time_ms, limit, once, &mut taken);
         if due.is_err() {
             // They are set still.
             self.horizon.extend(taken);
@@ -111,6 +127,7 @@ impl Timers {
         &mut self,
         time_ms: i64,
         limit: usize,
+        once: bool,
         taken: &mut Vec<(Vec<u8>, Pending)>,
     ) -> Result<DueTimers> {
         let mut due = EncodedKeys::default();
@@ -122,9 +139,17 @@ impl Timers {
             None => None,
         };
         let is_due = |key: &[u8]| bound.as_deref().is_none_or(|bound| key < bound);
+        let mut keys: HashSet<Vec<u8>> = HashSet::new();
         while due.len() < limit {
             match self.horizon.first_entry() {
                 Some(first) if is_due(first.key()) => {
+                    let key = first.key().get(TIME_BYTES..).unwrap_or_default();
+                    if once && keys.contains(key) {
+                        break;
+                    }
+                    if once {
+                        keys.insert(key.to_vec());
+                    }
                     let (key, pending) = first.remove_entry();
                     if pending.expires_ms > now_ms {
                         due.push(&key, pending.hash)?;

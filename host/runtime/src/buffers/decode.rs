@@ -217,13 +217,18 @@ fn values<T: ArrowNativeType>(bytes: Vec<u8>, count: usize) -> ScalarBuffer<T> {
 
 /// The event times of `rows` rows.
 pub(crate) fn timestamps(rows: usize, bytes: Vec<u8>) -> Result<Vec<i64>> {
+    i64s("timestamps", rows, bytes).map(|times| times.to_vec())
+}
+
+/// Packed 64-bit numbers, one for each row; `what` they are in the plural.
+pub(crate) fn i64s(what: &str, rows: usize, bytes: Vec<u8>) -> Result<ScalarBuffer<i64>> {
     let (given, expected) = (bytes.len(), rows.saturating_mul(8));
     if given != expected {
         return Err(BufferError(format!(
-            "the timestamps have {given} bytes where {rows} rows take {expected}"
+            "the {what} have {given} bytes where {rows} rows take {expected}"
         )));
     }
-    Ok(values::<i64>(bytes, rows).to_vec())
+    Ok(values(bytes, rows))
 }
 
 /// The row kinds of `rows` rows: one byte each, 0 to 3.
@@ -241,10 +246,10 @@ pub(crate) fn row_kinds(rows: usize, bytes: Vec<u8>) -> Result<Vec<u8>> {
 }
 
 /// Packed 32-bit numbers.
-pub(crate) fn u32s(bytes: &[u8]) -> Result<Vec<u32>> {
-    let (words, rest) = bytes.as_chunks::<4>();
-    if rest.is_empty() {
-        Ok(words.iter().map(|word| u32::from_le_bytes(*word)).collect())
+pub(crate) fn u32s(bytes: Vec<u8>) -> Result<ScalarBuffer<u32>> {
+    if bytes.len().is_multiple_of(4) {
+        let count = bytes.len() / 4;
+        Ok(values(bytes, count))
     } else {
         Err(BufferError(format!("{} bytes are no whole number of 4-byte values", bytes.len())))
     }

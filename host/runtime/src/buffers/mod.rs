@@ -9,7 +9,7 @@ mod encode;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use decode::{BufferError, columns, row_kinds, timestamps, u32s};
+pub(crate) use decode::{BufferError, columns, i64s, row_kinds, timestamps, u32s};
 pub(crate) use encode::{Encoded, bitmap};
 
 #[cfg(target_endian = "big")]

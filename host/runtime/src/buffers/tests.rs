@@ -252,9 +252,9 @@ fn row_kinds_are_zero_to_three_and_one_for_each_row() {
 
 #[test]
 fn indices_come_in_whole_words() {
-    assert_eq!(u32s(&le32(&[7, u32::MAX])).unwrap(), [7, u32::MAX]);
+    assert_eq!(u32s(le32(&[7, u32::MAX])).unwrap().as_ref(), [7, u32::MAX]);
     assert_eq!(
-        u32s(&[0; 5]).unwrap_err().to_string(),
+        u32s(vec![0; 5]).unwrap_err().to_string(),
         "5 bytes are no whole number of 4-byte values"
     );
 }

@@ -24,14 +24,30 @@ pub(crate) struct Call {
     stalled: Duration,
     /// Bytes that may still be copied out of guest memory.
     budget_bytes: usize,
-    /// The keys that `current` stands for; only in `process`.
+    /// The time of the call, in milliseconds since the Unix epoch.
+    pub(super) now_ms: i64,
+    /// The keys that `current` stands for; only in `process` and `on-timers`.
     pub(super) keys: Option<Arc<KeyBatch>>,
+    /// The function, if it may not change state.
+    pub(super) read_only: Option<&'static str>,
     /// The first failure of the state store.
     pub(super) state_error: Option<howdah_state::Error>,
     /// The last message that the operator logged as an error: the reason of a panic.
     pub(super) last_error: Option<String>,
     pub(super) messages_logged: u32,
     pub(super) messages_dropped: u64,
+}
+
+/// What a call may do.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum CallScope {
+    /// Change the state of keys that the operator names.
+    #[default]
+    Named,
+    /// The same, and `current` stands for these keys.
+    Keys(Arc<KeyBatch>),
+    /// Read only; with the name of the function.
+    ReadOnly(&'static str),
 }
 
 /// What is known when a call has ended, besides its answer.
@@ -49,7 +65,9 @@ impl Call {
             state_time: Duration::ZERO,
             stalled: Duration::ZERO,
             budget_bytes: limits.batch_bytes,
+            now_ms: i64::MIN,
             keys: None,
+            read_only: None,
             state_error: None,
             last_error: None,
             messages_logged: 0,
@@ -84,8 +102,16 @@ impl BudgetExceeded {
 
 impl HostState {
     /// A call begins. Returns the ticks until its deadline.
-    pub(crate) fn begin_call(&mut self, keys: Option<Arc<KeyBatch>>) -> u64 {
-        self.call = Call { keys, ..Call::new(&self.limits) };
+    pub(crate) fn begin_call(&mut self, scope: CallScope) -> u64 {
+        let now_ms = self.task.as_ref().map_or(0, |task| task.clock.now_ms());
+        // A clock that is set back does not go back for the operator.
+        let now_ms = now_ms.max(self.call.now_ms);
+        let (keys, read_only) = match scope {
+            CallScope::Named => (None, None),
+            CallScope::Keys(keys) => (Some(keys), None),
+            CallScope::ReadOnly(function) => (None, Some(function)),
+        };
+        self.call = Call { now_ms, keys, read_only, ..Call::new(&self.limits) };
         self.memory.take_refused();
         epoch::ticks(self.call.timeout)
     }
@@ -150,7 +176,7 @@ mod tests {
         let mut host = host(1);
         host.call.stalled = Duration::from_secs(3600);
         assert!(matches!(host.deadline_reached(), UpdateDeadline::Continue(2)));
-        host.begin_call(None);
+        host.begin_call(CallScope::Named);
         assert_eq!(host.call.stalled, Duration::ZERO);
     }
 
@@ -168,7 +194,7 @@ mod tests {
         assert!(host.call.take_bytes(4).is_ok());
         assert!(host.call.take_bytes(7).is_err());
         assert!(host.call.take_bytes(6).is_ok());
-        host.begin_call(None);
+        host.begin_call(CallScope::Named);
         assert!(host.call.take_bytes(10).is_ok());
     }
 }

@@ -76,6 +76,7 @@ fn emit(subject: &Subject, level: Level, message: &str) {
 mod tests {
     use super::*;
     use crate::Limits;
+    use crate::host::CallScope;
 
     fn host() -> HostState {
         HostState::new(Subject::Component("test".to_owned()), &Limits::default(), None)
@@ -101,7 +102,7 @@ mod tests {
         }
         host.end_call();
         assert_eq!(host.metrics.log_messages_dropped_total, 5);
-        host.begin_call(None);
+        host.begin_call(CallScope::Named);
         host.log(Level::Info, "fresh".to_owned());
         host.end_call();
         assert_eq!(host.metrics.log_messages_dropped_total, 5);

@@ -1,11 +1,16 @@
 //! What the host keeps for one instance, and the functions that the operator imports.
 
 mod call;
+mod clock;
 mod logging;
+mod metrics;
 mod state;
+mod task;
+mod timers;
 
-pub(crate) use call::{BudgetExceeded, Call, Ended};
-pub(crate) use state::{NamedState, Task, column_bytes};
+pub(crate) use call::{BudgetExceeded, Call, CallScope, Ended};
+pub(crate) use state::column_bytes;
+pub(crate) use task::{DueTimers, Task};
 
 use crate::instance::Context;
 use crate::limits::{Limits, MemoryLimiter};
@@ -27,6 +32,8 @@ pub(crate) struct HostState {
     pub(crate) call: Call,
     /// State and keys of the subtask; `None` for `describe`, which must be pure.
     pub(crate) task: Option<Task>,
+    /// What the operator measures.
+    figures: metrics::Figures,
     handles: ResourceTable,
 }
 
@@ -35,6 +42,7 @@ impl HostState {
         let mut handles = ResourceTable::new();
         handles.set_max_capacity(HANDLES_LIMIT);
         Self {
+            figures: metrics::Figures::new(&subject),
             subject,
             limits: limits.clone(),
             memory: MemoryLimiter::new(limits.memory_bytes),

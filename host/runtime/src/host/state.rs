@@ -1,165 +1,107 @@
 //! The imported interface `state`: batches of keys, looked up in the subtask's tables.
 
+mod keys;
+mod list;
+mod map;
+mod reducing;
+mod value;
+
 use super::HostState;
 use super::call::BudgetExceeded;
-use crate::bindings::StateHandle;
-use crate::bindings::state::{Host, HostValueState, Keys, Rows};
-use crate::bindings::types::{self, ColumnResult, Error, ErrorKind, KeyColumnsResult};
+use super::task::Task;
+use crate::bindings::state::{Host, Rows};
+use crate::bindings::types::{self, ColumnResult, Error, ErrorKind};
 use crate::buffers::{self, BufferError, Encoded};
-use howdah_state::{Column, KeyBatch, KeyEncoder, KeyGroups, ValueState};
-use std::sync::Arc;
+use arrow_array::ArrayRef;
+use arrow_buffer::{BooleanBuffer, ScalarBuffer};
+use howdah_state::Column;
+use std::fmt::Display;
 use wasmtime::component::Resource;
 
-/// The keys and states of one subtask.
-pub(crate) struct Task {
-    pub(crate) subtask: u32,
-    pub(crate) encoder: KeyEncoder,
-    pub(crate) key_groups: KeyGroups,
-    pub(crate) states: Vec<NamedState>,
-}
+pub(super) type Answer<T> = Result<T, Error>;
 
-/// A state that `describe` declared.
-pub(crate) struct NamedState {
-    pub(crate) name: String,
-    pub(crate) fields: Vec<Column>,
-    pub(crate) value: ValueState,
-}
-
-type Answer<T> = Result<T, Error>;
-
-fn refuse<T>(kind: ErrorKind, message: impl Into<String>) -> Answer<T> {
+pub(super) fn refuse<T>(kind: ErrorKind, message: impl Into<String>) -> Answer<T> {
     Err(Error { kind, message: message.into() })
+}
+
+/// An argument is not what it should be; `of` is the state or family of timers.
+pub(super) fn malformed<T>(of: impl Display, what: impl Display) -> Answer<T> {
+    refuse(ErrorKind::InvalidArgument, format!("{of}: {what}"))
 }
 
 impl types::Host for HostState {}
 
 impl Host for HostState {}
 
-impl HostValueState for HostState {
-    fn open(&mut self, name: String) -> Answer<Resource<StateHandle>> {
+impl HostState {
+    /// A handle of the state of this name, which `find` looks for among those of its kind.
+    fn open_state<H: Send + 'static>(
+        &mut self,
+        name: &str,
+        kind: &str,
+        find: impl FnOnce(&Task) -> Option<usize>,
+        handle: impl FnOnce(usize) -> H,
+    ) -> Answer<Resource<H>> {
         let Some(task) = &self.task else {
             return refuse(ErrorKind::NotDeclared, "describe is pure: it cannot open a state");
         };
-        let Some(index) = task.states.iter().position(|state| state.name == name) else {
-            let declared: Vec<&str> = task.states.iter().map(|s| s.name.as_str()).collect();
-            return refuse(
-                ErrorKind::NotDeclared,
-                format!(
-                    "describe declared no state `{}`, only: {}",
-                    name.escape_debug(),
-                    declared.join(", ")
-                ),
-            );
-        };
-        self.handles.push(StateHandle(index)).or_else(|_| {
+        match find(task) {
+            Some(index) => self.new_handle(handle(index)),
+            None => Err(task.no_state(name, kind)),
+        }
+    }
+
+    pub(super) fn new_handle<H: Send + 'static>(&mut self, handle: H) -> Answer<Resource<H>> {
+        self.handles.push(handle).or_else(|_| {
             refuse(ErrorKind::LimitExceeded, "too many handles are open: open a state once")
         })
     }
 
-    fn get(&mut self, handle: Resource<StateHandle>, keys: Keys) -> Answer<Rows> {
-        self.state_call(|host| {
-            let keys = host.keys(keys)?;
-            let rows = host.state(&handle)?.value.get(&keys);
-            let rows = host.checked(rows)?;
-            let present = (rows.present.count_set_bits() < rows.present.len())
-                .then(|| buffers::bitmap(&rows.present).into_owned());
-            let encode = |column| Encoded::new(column).map(Encoded::into_result);
-            let columns = rows.columns.iter().map(encode).collect::<Result<Vec<_>, _>>();
-            match columns {
-                Ok(columns) => Ok(Rows { present, columns }),
-                Err(error) => refuse(ErrorKind::StateUnavailable, error.to_string()),
-            }
-        })
-    }
-
-    fn put(
+    /// What a handle stands for: one of those that `list` picks, at the index that it holds.
+    pub(super) fn opened<H: Send + 'static, S>(
         &mut self,
-        handle: Resource<StateHandle>,
-        keys: Keys,
-        columns: Vec<ColumnResult>,
-    ) -> Answer<()> {
-        self.state_call(|host| {
-            let keys = host.keys(keys)?;
-            host.take_budget(&columns)?;
-            let state = host.state(&handle)?;
-            let columns = buffers::columns(&state.fields, keys.len(), columns).or_else(
-                |BufferError(what)| {
-                    refuse(ErrorKind::InvalidArgument, format!("state `{}`: {what}", state.name))
-                },
-            )?;
-            let written = state.value.put(&keys, &columns);
-            host.checked(written)
-        })
-    }
-
-    fn delete(&mut self, handle: Resource<StateHandle>, keys: Keys) -> Answer<()> {
-        self.state_call(|host| {
-            let keys = host.keys(keys)?;
-            let deleted = host.state(&handle)?.value.delete(&keys);
-            host.checked(deleted)
-        })
-    }
-
-    fn drop(&mut self, handle: Resource<StateHandle>) -> wasmtime::Result<()> {
-        self.handles.delete(handle)?;
-        Ok(())
-    }
-}
-
-impl HostState {
-    fn state(&mut self, handle: &Resource<StateHandle>) -> Answer<&mut NamedState> {
-        let index = self.handles.get(handle).map(|handle| handle.0).ok();
-        let state =
-            index.zip(self.task.as_mut()).and_then(|(index, task)| task.states.get_mut(index));
-        match state {
-            Some(state) => Ok(state),
-            None => refuse(ErrorKind::InvalidArgument, "no state is open under this handle"),
+        handle: &Resource<H>,
+        index: impl FnOnce(&H) -> usize,
+        list: impl FnOnce(&mut Task) -> &mut Vec<S>,
+    ) -> Answer<&mut S> {
+        let index = self.handles.get(handle).map(index).ok();
+        let found =
+            index.zip(self.task.as_mut()).and_then(|(index, task)| list(task).get_mut(index));
+        match found {
+            Some(found) => Ok(found),
+            None => refuse(ErrorKind::InvalidArgument, "nothing is open under this handle"),
         }
     }
 
-    /// The keys that a call is about.
-    fn keys(&mut self, keys: Keys) -> Answer<Arc<KeyBatch>> {
-        match keys {
-            Keys::Current => self.current_keys(),
-            Keys::Selected(indices) => {
-                let current = self.current_keys()?;
-                let selected = buffers::u32s(&indices)
-                    .map_err(|error| error.to_string())
-                    .and_then(|i| current.select(&i).map_err(|error| error.to_string()));
-                match selected {
-                    Ok(selected) => Ok(Arc::new(selected)),
-                    Err(what) => {
-                        refuse(ErrorKind::InvalidArgument, format!("selected keys: {what}"))
-                    }
-                }
-            }
-            Keys::Explicit(keys) => {
-                self.take_budget(&keys.columns)?;
-                match &self.task {
-                    Some(task) => task.explicit_keys(keys).map(Arc::new),
-                    None => refuse(ErrorKind::InvalidArgument, "there are no keys in describe"),
-                }
-            }
-        }
-    }
-
-    fn current_keys(&self) -> Answer<Arc<KeyBatch>> {
-        match &self.call.keys {
-            Some(keys) => Ok(Arc::clone(keys)),
-            None => refuse(
+    /// Runs a state call that writes.
+    pub(super) fn write_call<R>(&mut self, call: impl FnOnce(&mut Self) -> Answer<R>) -> Answer<R> {
+        self.state_call(|host| match host.call.read_only {
+            None => call(host),
+            Some(function) => refuse(
                 ErrorKind::InvalidArgument,
-                "there are current keys in process only: give the keys explicitly",
+                format!("state and timers cannot be changed in {function}"),
             ),
-        }
+        })
     }
 
     /// Counts the bytes of columns that were copied out of guest memory.
-    fn take_budget(&mut self, columns: &[ColumnResult]) -> Answer<()> {
-        let taken = self.call.take_bytes(column_bytes(columns));
+    fn take_columns(&mut self, columns: &[ColumnResult]) -> Answer<()> {
+        self.take_budget(column_bytes(columns))
+    }
+
+    /// Counts bytes that were copied out of guest memory.
+    pub(super) fn take_budget(&mut self, bytes: usize) -> Answer<()> {
+        let taken = self.call.take_bytes(bytes);
         taken.or_else(|BudgetExceeded| {
             let message = format!("the operator {}", BudgetExceeded::describe(&self.limits));
             refuse(ErrorKind::LimitExceeded, message)
         })
+    }
+
+    /// Indices of keys.
+    fn key_of(&mut self, bytes: Vec<u8>) -> Answer<ScalarBuffer<u32>> {
+        self.take_budget(bytes.len())?;
+        buffers::u32s(bytes).or_else(|BufferError(what)| malformed("key-of", what))
     }
 
     /// Passes the store's answer on. Its failure is remembered: the call fails with it
@@ -171,6 +113,57 @@ impl HostState {
             refuse(ErrorKind::StateUnavailable, message)
         })
     }
+
+    /// The same for a call with arguments that only the store can check: what is wrong with them
+    /// is the operator's fault, and no failure of the store.
+    pub(super) fn answered<T>(&mut self, answer: howdah_state::Result<T>) -> Answer<T> {
+        match answer {
+            Err(error) if error.kind() == howdah_state::ErrorKind::InvalidArgument => {
+                refuse(ErrorKind::InvalidArgument, error.to_string())
+            }
+            answer => self.checked(answer),
+        }
+    }
+}
+
+/// Rows of a state for the operator.
+fn rows(rows: &howdah_state::Rows) -> Answer<Rows> {
+    let absent = rows.present.count_set_bits() < rows.present.len();
+    let present = absent.then(|| buffers::bitmap(&rows.present).into_owned());
+    Ok(Rows { present, columns: encoded(&rows.columns)? })
+}
+
+/// Columns for the operator.
+fn encoded(columns: &[ArrayRef]) -> Answer<Vec<ColumnResult>> {
+    let encode = |column| Encoded::new(column).map(Encoded::into_result);
+    let columns = columns.iter().map(encode).collect::<Result<Vec<_>, _>>();
+    columns.or_else(|error| refuse(ErrorKind::StateUnavailable, error.to_string()))
+}
+
+/// Columns of the operator for a state.
+fn decoded(
+    of: impl Display,
+    fields: &[Column],
+    rows: usize,
+    columns: Vec<ColumnResult>,
+) -> Answer<Vec<ArrayRef>> {
+    buffers::columns(fields, rows, columns).or_else(|BufferError(what)| malformed(of, what))
+}
+
+/// Which keys may have more rows than there are; `none`: no key.
+fn truncated(more: &BooleanBuffer) -> Option<Vec<u8>> {
+    (more.count_set_bits() > 0).then(|| buffers::bitmap(more).into_owned())
+}
+
+/// A number of rows for the operator.
+fn row_count(rows: usize) -> Answer<u32> {
+    u32::try_from(rows)
+        .or_else(|_| refuse(ErrorKind::LimitExceeded, format!("{rows} rows are too many")))
+}
+
+/// As many rows as the operator wants.
+fn to_usize(limit_rows: u32) -> usize {
+    usize::try_from(limit_rows).unwrap_or(usize::MAX)
 }
 
 /// Bytes in the buffers of columns.
@@ -182,36 +175,13 @@ pub(crate) fn column_bytes(columns: &[ColumnResult]) -> usize {
         .fold(0, usize::saturating_add)
 }
 
-impl Task {
-    /// Keys that the operator made up; they must be this subtask's.
-    fn explicit_keys(&self, keys: KeyColumnsResult) -> Answer<KeyBatch> {
-        let malformed =
-            |what: String| refuse(ErrorKind::InvalidArgument, format!("explicit keys: {what}"));
-        let rows = usize::try_from(keys.rows).unwrap_or(usize::MAX);
-        let columns = match buffers::columns(self.encoder.columns(), rows, keys.columns) {
-            Ok(columns) => columns,
-            Err(error) => return malformed(error.to_string()),
-        };
-        let keys = match KeyBatch::new(&self.encoder, columns) {
-            Ok(keys) => keys,
-            Err(error) => return malformed(error.to_string()),
-        };
-        let foreign = |hash: &u64| self.key_groups.subtask_of(*hash) != self.subtask;
-        match keys.encoded().hashes().iter().position(foreign) {
-            None => Ok(keys),
-            Some(row) => refuse(
-                ErrorKind::KeyOutOfRange,
-                format!("explicit keys: the key of row {row} belongs to another subtask"),
-            ),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bindings::state::{HostValueState, Keys};
     use crate::host::Subject;
     use crate::limits::Limits;
+    use howdah_state::KeyGroups;
 
     fn describing() -> HostState {
         HostState::new(Subject::Component("test".to_owned()), &Limits::default(), None)
@@ -241,5 +211,13 @@ mod tests {
         assert_eq!((error.kind, error.message), (ErrorKind::StateUnavailable, first.clone()));
         host.checked(failure(7)).unwrap_err();
         assert_eq!(host.end_call().state_error.unwrap().to_string(), first);
+    }
+
+    #[test]
+    fn what_the_store_says_of_arguments_is_no_failure_of_it() {
+        let mut host = describing();
+        let error = host.answered(KeyGroups::new(0, 0).map(drop)).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::InvalidArgument);
+        assert!(host.end_call().state_error.is_none());
     }
 }

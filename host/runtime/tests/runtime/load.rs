@@ -97,7 +97,7 @@ fn a_proposal_that_is_off() {
 fn a_component_that_exports_no_operator() {
     assert_eq!(
         refused("(component)"),
-        "op.wasm does not export howdah:operator/operator@0.1.0: build it for world \
+        "op.wasm does not export howdah:operator/operator@0.1.1: build it for world \
          howdah:operator/stateful-operator"
     );
 }
@@ -106,7 +106,7 @@ fn a_component_that_exports_no_operator() {
 fn a_component_that_lacks_a_function() {
     assert_eq!(
         refused(&exporting(OPERATOR, &["describe", "open", "on-barrier", "close"], "")),
-        "op.wasm lacks the function `process` of howdah:operator/operator@0.1.0"
+        "op.wasm lacks the function `process` of howdah:operator/operator@0.1.1"
     );
 }
 
@@ -114,7 +114,7 @@ fn a_component_that_lacks_a_function() {
 fn a_component_with_another_signature() {
     let error = refused(&exporting(OPERATOR, &ALL, ""));
     let expected = "op.wasm has a function `describe` with another signature than that of \
-                    howdah:operator/operator@0.1.0: ";
+                    howdah:operator/operator@0.1.1: ";
     assert!(error.starts_with(expected), "{error}");
 }
 
@@ -122,7 +122,7 @@ fn a_component_with_another_signature() {
 fn a_component_built_for_another_version() {
     assert_eq!(
         refused(&exporting("howdah:operator/operator@0.2.0", &ALL, "")),
-        "op.wasm was built for howdah:operator@0.2.0, but this host has howdah:operator@0.1.0: \
+        "op.wasm was built for howdah:operator@0.2.0, but this host has howdah:operator@0.1.1: \
          build it with the SDK of that version"
     );
 }
@@ -153,7 +153,7 @@ fn a_component_that_imports_something_unknown() {
     assert_eq!(
         refused(&exporting(OPERATOR, &ALL, import)),
         "op.wasm imports acme:queue/push@1.0.0, which this host does not have: an operator may \
-         import howdah:operator/state and howdah:operator/logging"
+         import state, timers, clock, logging and metrics of howdah:operator"
     );
     let error = refused("(component (import \"now\" (func)))");
     assert!(error.contains("imports now, which this host does not have"), "{error}");
@@ -161,10 +161,10 @@ fn a_component_that_imports_something_unknown() {
 
 #[test]
 fn a_component_that_imports_an_interface_from_the_future() {
-    let import = "(import \"howdah:operator/timers@0.1.3\" (instance))";
+    let import = "(import \"howdah:operator/joins@0.1.3\" (instance))";
     assert_eq!(
         refused(&exporting(OPERATOR, &ALL, import)),
-        "op.wasm imports howdah:operator/timers@0.1.3, which this host (0.1.0) does not have"
+        "op.wasm imports howdah:operator/joins@0.1.3, which this host (0.1.1) does not have"
     );
 }
 
@@ -175,7 +175,7 @@ fn a_component_that_imports_a_function_from_the_future() {
     assert!(
         error.contains("wants something else from howdah:operator")
             && error.contains("`flush`")
-            && error.contains("0.1.0"),
+            && error.contains("0.1.1"),
         "{error}"
     );
 }

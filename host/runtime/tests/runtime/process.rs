@@ -2,7 +2,7 @@
 
 use crate::support::{Start, hostile, numbers};
 use arrow_array::{BooleanArray, RecordBatch, StringArray};
-use howdah_runtime::{ErrorKind, Instance};
+use howdah_runtime::{ErrorKind, Input, Instance};
 use howdah_state::{KeyBatch, KeyEncoder};
 
 #[test]
@@ -61,7 +61,9 @@ fn arguments_that_do_not_fit_the_spec_do_not_reach_the_operator() {
     let none = batch.columns()[..1].to_vec();
     let keys = KeyBatch::new(&encoder, none).unwrap();
     let mut process = |port, timestamps: &[i64]| {
-        running.instance.process(port, &batch, timestamps, 0, keys.clone(), &[]).unwrap_err()
+        let keys = keys.clone();
+        let input = Input { port, batch: &batch, row_kinds: None, timestamps, keys, row_keys: &[] };
+        running.instance.process(input).unwrap_err()
     };
     let wrong_port = process(3, &[]);
     assert_eq!(wrong_port.kind(), ErrorKind::Host);

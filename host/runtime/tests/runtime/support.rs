@@ -3,10 +3,11 @@
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use howdah_operator_artifacts::HOSTILE;
 use howdah_runtime::{
-    Component, Context, Engine, EngineOptions, Error, Instance, Limits, OperatorSpec, Output,
+    Component, Context, Engine, EngineOptions, Error, Input, Instance, Limits, OperatorSpec, Output,
 };
 use howdah_state::{
-    KeyBatch, KeyEncoder, KeyGroups, Restore, StateDescriptor, StateStore, StoreOptions,
+    Clock, KeyBatch, KeyEncoder, KeyGroups, Restore, StateDescriptor, StateStore, StateTable,
+    StoreOptions,
 };
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -68,25 +69,12 @@ impl Start {
         };
         let store = StateStore::open(directory.path(), "test", options).unwrap();
         let spec = component.describe(&self.config, &self.limits)?;
-        let table = |state: &howdah_runtime::StateSpec| {
-            let descriptor = StateDescriptor {
-                pipeline: "pipeline".to_owned(),
-                operator: "counter".to_owned(),
-                state: state.name.clone(),
-                kind: howdah_state::StateKind::Value,
-                ttl_ms: None,
-                key: spec.key_columns(),
-                value: state.fields.clone(),
-                parallelism: self.parallelism,
-                key_groups: KeyGroups::DEFAULT_COUNT,
-            };
+        let table = |descriptor: StateDescriptor| {
+            let descriptor = StateDescriptor { parallelism: self.parallelism, ..descriptor };
             store.open_table(&descriptor, Restore::Fresh).unwrap()
         };
-        let states = spec
-            .states
-            .iter()
-            .map(|state| table(state).value_state(self.subtask).unwrap())
-            .collect();
+        let tables: Vec<StateTable> =
+            spec.tables("pipeline", "counter").into_iter().map(table).collect();
         let context = Context {
             pipeline: "pipeline".to_owned(),
             operator: "counter".to_owned(),
@@ -95,8 +83,10 @@ impl Start {
             key_groups: KeyGroups::DEFAULT_COUNT,
             config: self.config.clone(),
             restored_from: None,
+            watermark: i64::MIN,
+            clock: Clock::system(),
         };
-        let instance = component.instantiate(&spec, context, &self.limits, states)?;
+        let instance = component.instantiate(&spec, context, &self.limits, &tables)?;
         Ok(Running { instance, spec, store: Some(store), _directory: directory })
     }
 }
@@ -117,7 +107,14 @@ impl Running {
         let key = &batch.columns()[..1];
         let (keys, row_keys) = KeyBatch::distinct(key, &encoder.encode(key).unwrap()).unwrap();
         let timestamps: Vec<i64> = (0..).take(auctions.len()).collect();
-        self.instance.process(0, &batch, &timestamps, -1, keys, &row_keys)
+        self.instance.process(Input {
+            port: 0,
+            batch: &batch,
+            row_kinds: None,
+            timestamps: &timestamps,
+            keys,
+            row_keys: &row_keys,
+        })
     }
 }
 

@@ -1,5 +1,11 @@
 use super::*;
 use crate::bindings::types::Decimal;
+use howdah_state::StateDescriptor;
+
+/// The spec of a component that has all handlers.
+fn check(spec: wit::Spec) -> Check<OperatorSpec> {
+    super::check(spec, Handlers { timers: true, watermark: true, checkpoint: true })
+}
 
 fn field(name: &str, type_: ValueType) -> Field {
     Field { name: name.to_owned(), type_, nullable: false }
@@ -148,27 +154,166 @@ fn other_inputs_may_name_the_key_differently() {
     assert_eq!(check(spec).unwrap().key_columns()[0].name, "auction");
 }
 
-#[test]
-fn kinds_of_state_that_are_not_there_yet_are_refused() {
-    let mut error = refused(|spec| spec.states[0].kind = wit::StateKind::Map(vec![]));
-    assert_eq!(error, "state `last-bid`: this host (0.1.0) has no map state yet");
-    error = refused(|spec| spec.states[0].kind = wit::StateKind::List);
-    assert_eq!(error, "state `last-bid`: this host (0.1.0) has no list state yet");
-    error = refused(|spec| spec.states[0].kind = wit::StateKind::Reducing(vec![]));
-    assert_eq!(error, "state `last-bid`: this host (0.1.0) has no reducing state yet");
+fn family(name: &str) -> wit::TimerSpec {
+    wit::TimerSpec { name: name.to_owned(), domain: wit::TimeDomain::EventTime }
 }
 
 #[test]
-fn timers_and_times_to_live_are_not_there_yet() {
-    let mut error = refused(|spec| {
-        let name = "close-auction".to_owned();
-        spec.timers.push(wit::TimerSpec { name, domain: wit::TimeDomain::EventTime });
+fn every_kind_of_state_becomes_a_table() {
+    let mut spec = bids();
+    let state = |name: &str, kind| wit::StateSpec { kind, ..bid_state(name) };
+    spec.states.push(state("bids", wit::StateKind::List));
+    let map_key = vec![field("bidder", ValueType::Utf8), field("day", ValueType::Date)];
+    spec.states.push(state("bidders", wit::StateKind::Map(map_key)));
+    spec.states.push(state("most", wit::StateKind::Reducing(vec![wit::Reducer::Max])));
+    spec.states[1].ttl = Some(wit::Ttl { millis: 5, update: wit::TtlUpdate::OnWrite });
+    spec.timers.push(family("closes"));
+    let tables = check(spec).unwrap().tables("shop", "auctions");
+    let names: Vec<String> = tables.iter().map(StateDescriptor::table_name).collect();
+    assert_eq!(
+        names,
+        [
+            "shop__auctions__last-bid",
+            "shop__auctions__bids",
+            "shop__auctions__bidders",
+            "shop__auctions__most",
+            "shop__auctions__closes",
+        ]
+    );
+    let kinds: Vec<&StateKind> = tables.iter().map(|table| &table.kind).collect();
+    let map_key = vec![
+        Column::required("bidder", ColumnType::Utf8),
+        Column::required("day", ColumnType::Date),
+    ];
+    let kinds_expected = [
+        StateKind::Value,
+        StateKind::List,
+        StateKind::Map { map_key },
+        StateKind::Reducing { reducers: vec![Reducer::Max] },
+        StateKind::Timers,
+    ];
+    assert!(kinds.into_iter().eq(&kinds_expected));
+    let ttls: Vec<Option<u64>> = tables.iter().map(|table| table.ttl_ms).collect();
+    assert_eq!(ttls, [None, Some(5), None, None, None]);
+    assert!(tables[4].value.is_empty());
+    assert!(tables.iter().all(|table| table.key[0].name == "auction"));
+}
+
+#[test]
+fn a_time_to_live_is_positive_and_counts_from_the_last_write() {
+    let refused =
+        |millis, update| refused(|spec| spec.states[0].ttl = Some(wit::Ttl { millis, update }));
+    assert_eq!(
+        refused(0, wit::TtlUpdate::OnWrite),
+        "state `last-bid`: the time to live is 0 ms, but must be at least 1"
+    );
+    let error = refused(1, wit::TtlUpdate::OnReadAndWrite);
+    assert!(error.starts_with("state `last-bid`: "), "{error}");
+}
+
+#[test]
+fn a_map_key_has_fields_that_may_be_keys() {
+    let refused = |map_key| refused(|spec| spec.states[0].kind = wit::StateKind::Map(map_key));
+    assert_eq!(
+        refused(vec![]),
+        "map key of state `last-bid` has no fields, but needs at least one"
+    );
+    assert_eq!(
+        refused(vec![field("rate", ValueType::Float32)]),
+        "map key of state `last-bid`: the field `rate` is float32, which no key may be"
+    );
+    assert_eq!(
+        refused(vec![Field { nullable: true, ..field("bidder", ValueType::Int64) }]),
+        "map key of state `last-bid`: the field `bidder` is nullable, which no key may be"
+    );
+    let error = refused(vec![field("auction", ValueType::Int64)]);
+    assert!(error.starts_with("two key fields and fields of state `last-bid`"), "{error}");
+}
+
+#[test]
+fn a_map_may_be_a_set() {
+    let mut spec = bids();
+    spec.states[0].kind = wit::StateKind::Map(vec![field("bidder", ValueType::Int64)]);
+    spec.states[0].fields.clear();
+    assert!(check(spec).unwrap().states[0].fields.is_empty());
+}
+
+#[test]
+fn a_reducing_state_has_a_reducer_for_each_field() {
+    let refused = |reducers, type_| {
+        refused(|spec| {
+            spec.states[0].kind = wit::StateKind::Reducing(reducers);
+            spec.states[0].fields[0].type_ = type_;
+        })
+    };
+    assert_eq!(
+        refused(vec![], ValueType::Int64),
+        "state `last-bid` has 0 reducers for 1 fields, but needs one for each"
+    );
+    assert_eq!(
+        refused(vec![wit::Reducer::Sum], ValueType::Utf8),
+        "state `last-bid`: the field `price` is utf8, which has no sum"
+    );
+    assert_eq!(
+        refused(vec![wit::Reducer::Count], ValueType::Utf8),
+        "state `last-bid`: the field `price` is utf8, but a count is int64"
+    );
+}
+
+#[test]
+fn timers_do_not_share_a_name_with_a_state() {
+    let error = refused(|spec| spec.timers.push(family("Last-Bid")));
+    assert_eq!(error, "two states or timers are called `Last-Bid` (upper and lower case alike)");
+    let error = refused(|spec| spec.timers = vec![family("a"), family("a")]);
+    assert_eq!(error, "two timers are called `a` (upper and lower case alike)");
+}
+
+#[test]
+fn the_names_of_tables_are_unambiguous() {
+    for name in ["a__b", "_a", "a_"] {
+        let error = refused(|spec| spec.states[0].name = name.to_owned());
+        assert!(error.starts_with(&format!("state `{name}`: the name becomes part")), "{error}");
+        let error = refused(|spec| spec.timers.push(family(name)));
+        assert!(error.starts_with(&format!("timers `{name}`: the name becomes part")), "{error}");
+    }
+}
+
+#[test]
+fn timers_need_a_handler() {
+    let mut spec = bids();
+    spec.timers.push(family("closes"));
+    let error = super::check(spec, Handlers::default()).unwrap_err();
+    assert!(
+        error.starts_with(
+            "timers `closes`: the component does not export howdah:operator/timer-handler"
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn columns_do_not_clash_with_those_that_a_kind_of_table_adds() {
+    let error = refused(|spec| {
+        spec.states[0].kind = wit::StateKind::List;
+        spec.states[0].fields[0].name = "position".to_owned();
     });
-    assert_eq!(error, "timer `close-auction`: this host (0.1.0) has no timers yet");
-    error = refused(|spec| {
+    assert!(error.contains("the field `position` clashes"), "{error}");
+    let error = refused(|spec| {
         spec.states[0].ttl = Some(wit::Ttl { millis: 1, update: wit::TtlUpdate::OnWrite });
+        spec.states[0].fields[0].name = "expires_at".to_owned();
     });
-    assert_eq!(error, "state `last-bid`: this host (0.1.0) has no time to live yet");
+    assert!(error.contains("the field `expires_at` clashes"), "{error}");
+    let error = refused(|spec| {
+        spec.states.clear();
+        spec.timers.push(family("closes"));
+        spec.inputs[0].fields[0].name = "time".to_owned();
+        spec.inputs[0].key = vec!["time".to_owned()];
+    });
+    assert_eq!(
+        error,
+        "timers `closes`: the key field `time` clashes with the table's own column `time`: rename \
+         it"
+    );
 }
 
 #[test]
@@ -237,6 +382,8 @@ fn everything_has_a_limit() {
         spec.states = (0..65).map(|i| bid_state(&format!("s{i}"))).collect();
     });
     assert_eq!(error, "there are 65 states, more than 64");
+    let error = refused(|spec| spec.timers = (0..17).map(|i| family(&format!("t{i}"))).collect());
+    assert_eq!(error, "there are 17 timers, more than 16");
 }
 
 #[test]

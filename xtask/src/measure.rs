@@ -26,6 +26,13 @@ pub(crate) struct Measured {
     pub(crate) stdout: String,
 }
 
+/// How long something takes that succeeds.
+pub(crate) fn seconds(what: impl FnOnce() -> Result<()>) -> Result<f64> {
+    let started = Instant::now();
+    what()?;
+    Ok(started.elapsed().as_secs_f64())
+}
+
 /// Runs the command to its end. Reads Linux's `/proc`.
 pub(crate) fn run(command: &mut Command, stdout: &Path) -> Result<Measured> {
     // A file, since a pipe that nobody empties would hold the program up.

@@ -1,10 +1,21 @@
 //! `cargo xtask test`.
 
-use crate::command::run as run_command;
+use crate::command::{output, run as run_command, say};
+use crate::measure;
 use crate::setup;
 use crate::workspace::Workspace;
-use anyhow::Result;
-use std::process::ExitCode;
+use anyhow::{Context as _, Result};
+use std::ffi::OsString;
+use std::hash::{BuildHasher as _, RandomState};
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use tempfile::TempDir;
+
+/// What proptest takes its seed from.
+const SEED: &str = "PROPTEST_RNG_SEED";
+
+/// Tests never need more at a time.
+const MEMORY_MIB: u64 = 1024;
 
 /// Set up what is missing and run all tests of the workspace
 #[derive(Debug, clap::Args)]
@@ -28,9 +39,37 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     command.args(&args.cargo);
     command.env("HOWDAH_ORACLE_PYTHON", workspace.oracle_python());
     command.env("HOWDAH_READERS_PYTHON", workspace.readers_python());
-    if args.full {
-        command.env("HOWDAH_TEST_FULL", "1").env("PROPTEST_CASES", "1024");
+    let memory = memory_directory()?;
+    if let Some(directory) = &memory {
+        command.env("HOWDAH_TEST_DIRECTORY", directory.path());
     }
-    run_command(&mut command)?;
+    if args.full {
+        let seed = seed();
+        let shown = seed.to_string_lossy();
+        say(&format!("Random cases are drawn from seed {shown}: {SEED}={shown} repeats them."));
+        command.env("HOWDAH_TEST_FULL", "1").env("PROPTEST_CASES", "1024").env(SEED, seed);
+    }
+    let seconds = measure::seconds(|| run_command(&mut command))?;
+    say(&format!("All tests passed in {seconds:.0} s."));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The seed that is asked for, or a new one.
+fn seed() -> OsString {
+    let new = || RandomState::new().hash_one(0_u64).to_string().into();
+    std::env::var_os(SEED).unwrap_or_else(new)
+}
+
+/// A directory in memory, where there is room: thousands of tables come and go in tests.
+fn memory_directory() -> Result<Option<TempDir>> {
+    let memory = Path::new("/dev/shm");
+    let mut free = Command::new("df");
+    free.args(["--block-size=1M", "--output=avail"]).arg(memory);
+    let free_mib: u64 =
+        output(&mut free).and_then(|text| text.lines().last()?.trim().parse().ok()).unwrap_or(0);
+    if free_mib < MEMORY_MIB {
+        return Ok(None);
+    }
+    let directory = TempDir::with_prefix_in("howdah-test-", memory);
+    Ok(Some(directory.context("cannot make a directory in memory")?))
 }

@@ -9,7 +9,7 @@ use crate::schema::TableSchema;
 use crate::{Error, ErrorKind, Result};
 use paimon::spec::{
     DataFileMeta, FileKind, IndexFileMeta, IndexManifest, IndexManifestEntry, Manifest,
-    ManifestEntry, ManifestFileMeta, ManifestList, Snapshot,
+    ManifestFileMeta, ManifestList, Snapshot,
 };
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, HashMap};
@@ -270,14 +270,26 @@ impl<'a> SnapshotReader<'a> {
         }
         let path = self.table.manifests().join(name);
         let text = path.to_string_lossy();
-        let entries: Vec<Entry> = block_on(Manifest::read(&self.files.file_io, &text))
-            .map_err(|error| read_error(&path, error))?
+        // Kind and bucket of an entry have no accessors; a filter that keeps all is told them.
+        let mut kinds_and_buckets = Vec::new();
+        let mut keep_all = |kind: FileKind, _: &[u8], bucket, _| {
+            kinds_and_buckets.push((kind, bucket));
+            true
+        };
+        let (files, mut schemas) = (&self.files.file_io, Default::default());
+        let read = Manifest::read_filtered(files, &text, &mut schemas, &mut keep_all);
+        let read = block_on(read).map_err(|error| read_error(&path, error))?;
+        if read.len() != kinds_and_buckets.len() {
+            return Err(Error::internal(format!("not every entry of {text} was read")));
+        }
+        let entries: Vec<Entry> = read
             .into_iter()
-            .map(|entry| {
-                let bucket = bucket_of(&entry).ok_or_else(|| {
+            .zip(kinds_and_buckets)
+            .map(|(entry, (kind, bucket))| {
+                let bucket = u32::try_from(bucket).map_err(|_| {
                     Error::corrupt(format!("manifest {} names no bucket", path.display()))
                 })?;
-                let added = entry == entry.clone().with_kind(FileKind::Add);
+                let added = kind == FileKind::Add;
                 Ok(Entry { added, bucket, file: entry.file().clone() })
             })
             .collect::<Result<_>>()?;
@@ -303,12 +315,6 @@ impl<'a> SnapshotReader<'a> {
             })
             .collect()
     }
-}
-
-/// The bucket of an entry has no accessor outside crate `paimon`, but is what `serde` writes.
-fn bucket_of(entry: &ManifestEntry) -> Option<u32> {
-    let value = serde_json::to_value(entry).ok()?;
-    u32::try_from(value.get("_BUCKET")?.as_i64()?).ok()
 }
 
 /// Opens the data files of a snapshot, or only those of one bucket.

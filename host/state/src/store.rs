@@ -59,7 +59,8 @@ pub struct StoreOptions {
     pub read_mode: ReadMode,
     /// The clock that times to live go by. Default: that of the machine.
     pub clock: Clock,
-    /// For tests: makes calls to the file system fail. Default: none.
+    /// For tests: makes calls to the file system fail; what failed is tried again without a
+    /// pause. Default: none.
     pub faults: Option<Faults>,
 }
 

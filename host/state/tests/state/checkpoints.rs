@@ -1,5 +1,6 @@
 //! Checkpoints in targets: what they hold, what they share, and what is left when they fail.
 
+use crate::effort::{is_full, scratch};
 use crate::failing::FailingService;
 use crate::fixture::{Fixture, Model, TABLE, eager, rows, scan};
 use howdah_state::*;
@@ -93,7 +94,7 @@ fn assert_goes_on(warehouse: &Path, snapshot: i64, wanted: &Model) {
 
 #[test]
 fn checkpoint_in_a_directory_comes_back_in_a_fresh_warehouse() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let (warehouse, target, copy) =
         (root.path().join("a"), root.path().join("b"), root.path().join("c"));
     let (fixture, snapshot, wanted) = build(&warehouse);
@@ -115,10 +116,10 @@ fn checkpoint_in_a_directory_comes_back_in_a_fresh_warehouse() {
 
 #[test]
 fn checkpoint_behind_an_operator_comes_back_in_a_fresh_warehouse() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let fs = opendal_service_fs::Fs::default().root(root.path().join("fs").to_str().unwrap());
     for operator in [memory(), Operator::new(fs).unwrap()] {
-        let root = tempfile::tempdir().unwrap();
+        let root = scratch();
         let (warehouse, copy) = (root.path().join("a"), root.path().join("c"));
         let (fixture, snapshot, wanted) = build(&warehouse);
         let mut store = CheckpointStore::open(remote(&operator)).unwrap();
@@ -135,7 +136,7 @@ fn checkpoint_behind_an_operator_comes_back_in_a_fresh_warehouse() {
 
 #[test]
 fn only_files_that_the_target_lacks_are_transferred() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let (warehouse, target) = (root.path().join("a"), root.path().join("b"));
     let (mut fixture, snapshot, _) = build(&warehouse);
     let mut store = CheckpointStore::open(directory(&target)).unwrap();
@@ -160,7 +161,7 @@ fn only_files_that_the_target_lacks_are_transferred() {
 
 #[test]
 fn checkpoint_under_way_keeps_its_snapshot_from_expiring() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let (warehouse, target, copy) =
         (root.path().join("a"), root.path().join("b"), root.path().join("c"));
     let mut fixture = Fixture::open(&warehouse, 2, eager(), Restore::Fresh).unwrap();
@@ -189,7 +190,7 @@ fn checkpoint_under_way_keeps_its_snapshot_from_expiring() {
 
 #[test]
 fn removed_checkpoint_leaves_what_others_need_and_nothing_else() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let (warehouse, target, copy) =
         (root.path().join("a"), root.path().join("b"), root.path().join("c"));
     let (mut fixture, first, _) = build(&warehouse);
@@ -213,7 +214,7 @@ fn removed_checkpoint_leaves_what_others_need_and_nothing_else() {
 /// Every step of a checkpoint, and then the abort.
 #[test]
 fn aborted_checkpoint_leaves_nothing_behind_at_any_step() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let (warehouse, target) = (root.path().join("a"), root.path().join("b"));
     let (mut fixture, first, _) = build(&warehouse);
     let mut store = CheckpointStore::open(directory(&target)).unwrap();
@@ -246,7 +247,7 @@ fn aborted_checkpoint_leaves_nothing_behind_at_any_step() {
 #[test]
 fn checkpoint_aborted_after_another_was_removed_leaves_nothing_behind() {
     for crash in [false, true] {
-        let root = tempfile::tempdir().unwrap();
+        let root = scratch();
         let (warehouse, target) = (root.path().join("a"), root.path().join("b"));
         let (mut fixture, first, _) = build(&warehouse);
         let mut store = CheckpointStore::open(directory(&target)).unwrap();
@@ -270,7 +271,7 @@ fn checkpoint_aborted_after_another_was_removed_leaves_nothing_behind() {
 
 #[test]
 fn aborted_checkpoint_takes_no_file_of_one_that_cannot_be_read() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let (warehouse, target) = (root.path().join("a"), root.path().join("b"));
     let (_fixture, snapshot, _) = build(&warehouse);
     let mut store = CheckpointStore::open(directory(&target)).unwrap();
@@ -297,7 +298,7 @@ fn aborted_checkpoint_takes_no_file_of_one_that_cannot_be_read() {
 /// The n-th call of an operator fails, for every n, with and without having done its work.
 #[test]
 fn target_that_fails_at_any_call_loses_no_confirmed_checkpoint_and_keeps_no_leftovers() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let warehouse = root.path().join("a");
     let (mut fixture, first, _) = build(&warehouse);
     fixture.put(&rows(&[(7, 71, "c")])).unwrap();
@@ -329,7 +330,7 @@ fn target_that_fails_at_any_call_loses_no_confirmed_checkpoint_and_keeps_no_left
             let intents = FailingService::names(&operator, "some/where/intents/");
             assert_eq!(intents, Vec::<String>::new(), "call {n}");
             let newest = store.list().pop().unwrap();
-            let copy = tempfile::tempdir().unwrap();
+            let copy = scratch();
             store.restore(newest.checkpoint, copy.path(), &quiet).unwrap();
             if newest.checkpoint == 3 {
                 assert_eq!(scan(copy.path(), At::Latest).unwrap(), wanted);
@@ -349,16 +350,16 @@ fn target_that_fails_at_any_call_loses_no_confirmed_checkpoint_and_keeps_no_left
 /// The same of a local directory, with errors and crashes of the file system.
 #[test]
 fn directory_that_fails_at_any_call_loses_no_confirmed_checkpoint_and_keeps_no_leftovers() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let warehouse = root.path().join("a");
     let (mut fixture, first, _) = build(&warehouse);
     fixture.put(&rows(&[(7, 71, "c")])).unwrap();
     let second = fixture.checkpoint(3);
-    let stride = if std::env::var_os("HOWDAH_TEST_FULL").is_some() { 1 } else { 7 };
+    let stride = if is_full() { 1 } else { 7 };
     let faults = [Fault::Once(28), Fault::Crash(Effect::Nothing), Fault::Crash(Effect::Whole)];
     for (start, fault) in (0..).step_by(2).zip(faults) {
         for call in (start..).step_by(stride) {
-            let root = tempfile::tempdir().unwrap();
+            let root = scratch();
             let path = root.path();
             let mut store = CheckpointStore::open(directory(path)).unwrap();
             take(&mut store, &warehouse, 2, first).unwrap();
@@ -392,7 +393,7 @@ fn directory_that_fails_at_any_call_loses_no_confirmed_checkpoint_and_keeps_no_l
 fn files_are_copied_to_another_file_system() {
     // Where there is none, there is nothing to see.
     let Ok(other) = tempfile::tempdir_in("/dev/shm") else { return };
-    let root = tempfile::tempdir().unwrap();
+    let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let (warehouse, target) = (root.path().join("a"), other.path().join("b"));
     let (_fixture, snapshot, wanted) = build(&warehouse);
     let mut store = CheckpointStore::open(directory(&target)).unwrap();
@@ -405,7 +406,7 @@ fn files_are_copied_to_another_file_system() {
 
 #[test]
 fn missing_filter_file_keeps_no_checkpoint_from_being_taken() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let (warehouse, target, copy) =
         (root.path().join("a"), root.path().join("b"), root.path().join("c"));
     let (fixture, snapshot, wanted) = build(&warehouse);
@@ -426,14 +427,14 @@ fn missing_filter_file_keeps_no_checkpoint_from_being_taken() {
 
 #[test]
 fn restore_that_fails_at_any_call_leaves_no_tables() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let warehouse = root.path().join("a");
     let (_fixture, snapshot, wanted) = build(&warehouse);
     let (operator, failures) = FailingService::over_memory();
     let mut store = CheckpointStore::open(remote(&operator)).unwrap();
     take(&mut store, &warehouse, 2, snapshot).unwrap();
     for n in 0.. {
-        let copy = tempfile::tempdir().unwrap();
+        let copy = scratch();
         failures.fail_at(n, false);
         let restored = store.restore(2, copy.path(), &quiet);
         if !failures.reset() {
@@ -452,7 +453,7 @@ fn restore_that_fails_at_any_call_leaves_no_tables() {
 
 /// Damages every file of a checkpoint in turn.
 fn each_file_damaged(damage: impl Fn(&[u8]) -> Vec<u8>) {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let (warehouse, target) = (root.path().join("a"), root.path().join("b"));
     let (fixture, snapshot, _) = build(&warehouse);
     let mut store = CheckpointStore::open(directory(&target)).unwrap();
@@ -464,7 +465,7 @@ fn each_file_damaged(damage: impl Fn(&[u8]) -> Vec<u8>) {
         std::fs::remove_file(&victim).unwrap();
         std::fs::write(&victim, damage(&sound)).unwrap();
         let file_name = name.file_name().unwrap().to_str().unwrap();
-        let copy = tempfile::tempdir().unwrap();
+        let copy = scratch();
         for error in [
             store.verify(2, &quiet).unwrap_err(),
             store.restore(2, copy.path(), &quiet).map(drop).unwrap_err(),
@@ -498,7 +499,7 @@ fn truncated_file_of_a_checkpoint_is_named() {
 
 #[test]
 fn missing_file_of_a_checkpoint_is_named() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let (warehouse, target) = (root.path().join("a"), root.path().join("b"));
     let (_fixture, snapshot, _) = build(&warehouse);
     let mut store = CheckpointStore::open(directory(&target)).unwrap();
@@ -511,7 +512,7 @@ fn missing_file_of_a_checkpoint_is_named() {
 
 #[test]
 fn flipped_bit_anywhere_in_a_document_is_noticed() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let (warehouse, target) = (root.path().join("a"), root.path().join("b"));
     let (_fixture, snapshot, _) = build(&warehouse);
     let mut store = CheckpointStore::open(directory(&target)).unwrap();
@@ -528,7 +529,7 @@ fn flipped_bit_anywhere_in_a_document_is_noticed() {
 
 #[test]
 fn document_of_a_newer_version_is_refused_and_keeps_its_files() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let (warehouse, target) = (root.path().join("a"), root.path().join("b"));
     let (_fixture, snapshot, _) = build(&warehouse);
     let mut store = CheckpointStore::open(directory(&target)).unwrap();
@@ -551,7 +552,7 @@ fn document_of_a_newer_version_is_refused_and_keeps_its_files() {
 
 #[test]
 fn restore_over_tables_is_refused() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let (warehouse, target) = (root.path().join("a"), root.path().join("b"));
     let (fixture, snapshot, wanted) = build(&warehouse);
     let mut store = CheckpointStore::open(directory(&target)).unwrap();
@@ -565,7 +566,7 @@ fn restore_over_tables_is_refused() {
 
 #[test]
 fn second_store_on_a_target_directory_is_refused() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let _store = CheckpointStore::open(directory(root.path())).unwrap();
     let error = CheckpointStore::open(directory(root.path())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Locked);
@@ -573,7 +574,7 @@ fn second_store_on_a_target_directory_is_refused() {
 
 #[test]
 fn steps_out_of_order_are_refused() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let (warehouse, target) = (root.path().join("a"), root.path().join("b"));
     let (_fixture, snapshot, _) = build(&warehouse);
     let mut store = CheckpointStore::open(directory(&target)).unwrap();
@@ -596,7 +597,7 @@ fn steps_out_of_order_are_refused() {
 
 #[test]
 fn savepoint_is_a_warehouse_of_its_own() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let (warehouse, savepoint, moved, copy) = (
         root.path().join("a"),
         root.path().join("b"),
@@ -626,7 +627,7 @@ fn savepoint_is_a_warehouse_of_its_own() {
 
 #[test]
 fn flipped_bit_in_any_file_of_a_savepoint_is_named() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let (warehouse, savepoint) = (root.path().join("a"), root.path().join("b"));
     let (_fixture, snapshot, _) = build(&warehouse);
     let tables = [(TABLE.to_owned(), snapshot)];

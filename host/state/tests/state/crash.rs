@@ -1,7 +1,8 @@
 //! The death of the process, and of the machine, at any call to the file system.
 
 use crate::checkpoints::{directory, quiet, request};
-use crate::faults::{Acknowledged, acknowledge, calls, change, check, sample, work};
+use crate::effort::{each, scratch};
+use crate::faults::{Acknowledged, Job, acknowledge, change, sample};
 use crate::fixture::{Fixture, Model, TABLE, eager, scan};
 use howdah_state::*;
 use std::collections::BTreeMap;
@@ -9,14 +10,9 @@ use std::path::Path;
 
 /// Runs the job until it dies at each of these calls, then checks what is left.
 fn die(some: u64, seed: u64, effect: Effect) {
-    for call in sample(calls(&eager()), some, seed) {
-        let directory = tempfile::tempdir().unwrap();
-        let faults = Faults::at(call, Fault::Crash(effect));
-        let options = StoreOptions { faults: Some(faults.clone()), ..eager() };
-        let mut acknowledged = Acknowledged::new();
-        let result = work(directory.path(), &options, &mut acknowledged);
-        println!("died at call {call}, {:?}: {result:?}", faults.failed());
-        check(directory.path(), &acknowledged);
+    let job = Job::new(&eager());
+    for place in each(job.places(some, seed)) {
+        let _ = job.run(place, &Faults::at(place.call, Fault::Crash(effect)), || ());
     }
 }
 
@@ -37,16 +33,10 @@ fn death_after_a_call_loses_nothing() {
 
 /// The same, and what was not synced is lost, all of it or by chance.
 fn lose_power(some: u64, seed: u64, chance: impl Fn(u64) -> u64) {
-    let synced = StoreOptions { sync: true, ..eager() };
-    for call in sample(calls(&synced), some, seed) {
-        let directory = tempfile::tempdir().unwrap();
-        let faults = Faults::recording(call, Fault::Crash(Effect::Whole));
-        let options = StoreOptions { faults: Some(faults.clone()), ..synced.clone() };
-        let mut acknowledged = Acknowledged::new();
-        let result = work(directory.path(), &options, &mut acknowledged);
-        println!("power lost at call {call}, {:?}: {result:?}", faults.failed());
-        faults.lose_power(chance(call)).unwrap();
-        check(directory.path(), &acknowledged);
+    let job = Job::new(&StoreOptions { sync: true, ..eager() });
+    for place in each(job.places(some, seed)) {
+        let faults = Faults::recording(place.call, Fault::Crash(Effect::Whole));
+        let _ = job.run(place, &faults, || faults.lose_power(chance(place.call)).unwrap());
     }
 }
 
@@ -129,15 +119,15 @@ fn files_below(directory: &Path) -> Vec<std::path::PathBuf> {
 /// Has checkpoints taken to a target with a failure at each of these calls.
 fn fail_target(some: u64, seed: u64, faults_at: impl Fn(u64) -> Faults) {
     let calls = {
-        let root = tempfile::tempdir().unwrap();
+        let root = scratch();
         let (faults, mut confirmed) = (Faults::none(), Confirmed::new());
         keep(root.path(), &faults, &mut confirmed).unwrap();
         let calls = faults.calls();
         check_target(root.path(), &confirmed);
         calls
     };
-    for call in sample(calls, some, seed) {
-        let root = tempfile::tempdir().unwrap();
+    for call in each(sample(calls, some, seed)) {
+        let root = scratch();
         let (faults, mut confirmed) = (faults_at(call), Confirmed::new());
         let result = keep(root.path(), &faults, &mut confirmed);
         println!("failed at call {call}, {:?}: {result:?}", faults.failed());

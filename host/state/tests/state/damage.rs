@@ -1,5 +1,6 @@
 //! Damaged files: what is checked is refused by name, and nothing brings the process down.
 
+use crate::effort::{is_full, scratch};
 use crate::faults::Acknowledged;
 use crate::fixture::{Fixture, Model, eager, files_in, rows, scan};
 use howdah_state::*;
@@ -23,11 +24,11 @@ fn open_and_read(warehouse: &Path, snapshot: i64) -> Result<Model> {
 
 /// Damages each file of a directory in turn; reading must fail, naming the file, or be right.
 fn each_file(directory: &str, damage: impl Fn(&[u8]) -> Vec<u8>) {
-    let source = tempfile::tempdir().unwrap();
+    let source = scratch();
     let (snapshot, wanted) = build(source.path());
     let mut failures = 0;
     for path in files_in(source.path(), directory) {
-        let copy = tempfile::tempdir().unwrap();
+        let copy = scratch();
         copy_directory(source.path(), copy.path());
         let victim: PathBuf = copy.path().join(path.strip_prefix(source.path()).unwrap());
         std::fs::write(&victim, damage(&std::fs::read(&victim).unwrap())).unwrap();
@@ -106,7 +107,7 @@ fn truncated_snapshot_is_refused() {
 
 #[test]
 fn missing_data_file_is_named() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (snapshot, _) = build(directory.path());
     let victim = files_in(directory.path(), "bucket-0").remove(0);
     std::fs::remove_file(&victim).unwrap();
@@ -116,7 +117,7 @@ fn missing_data_file_is_named() {
 
 #[test]
 fn missing_snapshot_is_named() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     build(directory.path());
     let error = open_and_read(directory.path(), 99).unwrap_err();
     assert!(error.to_string().contains("has no snapshot 99"), "{error}");
@@ -125,7 +126,7 @@ fn missing_snapshot_is_named() {
 /// Values are not checksummed where they lie, but no damage may bring the host down.
 #[test]
 fn flipped_byte_anywhere_in_a_data_file_never_panics() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     build(directory.path());
     let victim = files_in(directory.path(), "bucket-0").remove(0);
     let sound = std::fs::read(&victim).unwrap();
@@ -200,7 +201,7 @@ fn read_damaged(
     damage: impl Fn(&mut Vec<u8>),
     tally: &mut Tally,
 ) {
-    let copy = tempfile::tempdir().unwrap();
+    let copy = scratch();
     copy_directory(sound, copy.path());
     let path = copy.path().join(victim);
     let mut bytes = std::fs::read(&path).unwrap();
@@ -226,7 +227,7 @@ fn victims(warehouse: &Path, directories: &[&str]) -> Vec<PathBuf> {
 
 /// Numbers below `length`, drawn from `seed`: `some` of them, or many more in a full run.
 fn places(length: usize, some: usize, seed: usize) -> Vec<usize> {
-    let full = std::env::var_os("HOWDAH_TEST_FULL").is_some();
+    let full = is_full();
     let some = if full { some * 20 } else { some };
     if length <= some {
         return (0..length).collect();
@@ -238,7 +239,7 @@ const METADATA: [&str; 5] = ["snapshot", "tag", "manifest", "index", "schema"];
 
 #[test]
 fn truncated_files_never_lead_to_wrong_data() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let acknowledged = build_rich(directory.path());
     let mut tally = Tally::default();
     for victim in victims(directory.path(), &[&METADATA[..], &["bucket-0"]].concat()) {
@@ -256,7 +257,7 @@ fn truncated_files_never_lead_to_wrong_data() {
 
 #[test]
 fn flipped_bits_in_metadata_never_lead_to_wrong_data() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let acknowledged = build_rich(directory.path());
     let mut tally = Tally::default();
     for (number, victim) in victims(directory.path(), &METADATA).into_iter().enumerate() {
@@ -275,7 +276,7 @@ fn flipped_bits_in_metadata_never_lead_to_wrong_data() {
 
 #[test]
 fn newer_format_of_a_snapshot_is_refused() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (snapshot, _) = build(directory.path());
     for path in
         files_in(directory.path(), "snapshot").into_iter().chain(files_in(directory.path(), "tag"))
@@ -290,7 +291,7 @@ fn newer_format_of_a_snapshot_is_refused() {
 
 #[test]
 fn newer_format_of_a_schema_is_refused() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (snapshot, _) = build(directory.path());
     let path = files_in(directory.path(), "schema").remove(0);
     let text = std::fs::read_to_string(&path).unwrap();
@@ -303,7 +304,7 @@ fn newer_format_of_a_schema_is_refused() {
 /// Opens a copy of a table, in which `damage` was done to one file, at its latest snapshot.
 fn restore_damaged(victim: &Path, damage: impl FnOnce(&Path)) -> Result<Model> {
     let warehouse = victim.ancestors().nth(4).unwrap();
-    let copy = tempfile::tempdir().unwrap();
+    let copy = scratch();
     copy_directory(warehouse, copy.path());
     damage(&copy.path().join(victim.strip_prefix(warehouse).unwrap()));
     open_and_read(copy.path(), 3)
@@ -311,9 +312,9 @@ fn restore_damaged(victim: &Path, damage: impl FnOnce(&Path)) -> Result<Model> {
 
 #[test]
 fn flipped_bit_anywhere_in_a_data_file_or_its_filter_is_refused_at_restore() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     build(directory.path());
-    let full = std::env::var_os("HOWDAH_TEST_FULL").is_some();
+    let full = is_full();
     for victim in files_in(directory.path(), "bucket-0") {
         let sound = std::fs::read(&victim).unwrap();
         for at in (0..sound.len()).step_by(if full { 1 } else { 89 }) {
@@ -331,7 +332,7 @@ fn flipped_bit_anywhere_in_a_data_file_or_its_filter_is_refused_at_restore() {
 
 #[test]
 fn table_without_its_filters_answers_all_the_same() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (snapshot, wanted) = build(directory.path());
     for path in files_in(directory.path(), "bucket-0") {
         if path.extension().is_some_and(|extension| extension == "filter") {
@@ -343,7 +344,7 @@ fn table_without_its_filters_answers_all_the_same() {
 
 #[test]
 fn reader_passes_over_a_damaged_filter() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (_, wanted) = build(directory.path());
     for path in files_in(directory.path(), "bucket-0") {
         if path.extension().is_some_and(|extension| extension == "filter") {

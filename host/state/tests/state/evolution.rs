@@ -1,5 +1,6 @@
 //! Columns that come and widen.
 
+use crate::effort::scratch;
 use crate::fixture::{TABLE, descriptor, eager, files_in, keys};
 use crate::oracle;
 use arrow_array::{ArrayRef, Decimal128Array, Float32Array, Float64Array, Int32Array, Int64Array};
@@ -174,7 +175,7 @@ fn compare_with_oracle(warehouse: &Path, tag: Option<&str>, at: At) {
 
 #[test]
 fn columns_are_added_and_widened_and_old_snapshots_keep_their_shape() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let warehouse = root.path();
     let ids: Vec<i64> = (0..40).collect();
     let mut open = Open::new(warehouse, &described(narrow(), None), Restore::Fresh).unwrap();
@@ -203,7 +204,7 @@ fn columns_are_added_and_widened_and_old_snapshots_keep_their_shape() {
 
 #[test]
 fn merged_and_rescaled_files_of_several_shapes_keep_their_rows() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let warehouse = root.path();
     let ids: Vec<i64> = (0..40).collect();
     let mut open = Open::new(warehouse, &described(narrow(), None), Restore::Fresh).unwrap();
@@ -228,7 +229,7 @@ fn merged_and_rescaled_files_of_several_shapes_keep_their_rows() {
 
 #[test]
 fn rolling_back_to_before_an_evolution_brings_the_old_shape_back() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let warehouse = root.path();
     let mut open = Open::new(warehouse, &described(narrow(), None), Restore::Fresh).unwrap();
     open.put(&[1, 2], narrow_values);
@@ -261,7 +262,7 @@ fn rolling_back_to_before_an_evolution_brings_the_old_shape_back() {
 
 #[test]
 fn opening_again_in_the_same_shape_writes_no_schema() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let warehouse = root.path();
     let mut open = Open::new(warehouse, &described(narrow(), None), Restore::Fresh).unwrap();
     let first = open.checkpoint(1);
@@ -280,7 +281,7 @@ fn opening_again_in_the_same_shape_writes_no_schema() {
 
 #[test]
 fn time_to_live_may_come_later_and_columns_after_it() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let warehouse = root.path();
     let mut open = Open::new(warehouse, &described(narrow(), None), Restore::Fresh).unwrap();
     open.put(&[1, 2], narrow_values);
@@ -313,7 +314,7 @@ fn time_to_live_may_come_later_and_columns_after_it() {
 /// What cannot be, and the words that the message has for it.
 #[test]
 fn other_changes_are_refused_before_anything_is_touched() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let warehouse = root.path();
     let mut open = Open::new(warehouse, &described(wide(), None), Restore::Fresh).unwrap();
     open.put(&[1], wide_values);

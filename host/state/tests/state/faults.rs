@@ -1,11 +1,14 @@
 //! Calls to the file system that fail: what was acknowledged stays, what was not fails cleanly.
 
+use crate::damage::copy_directory;
+use crate::effort::{each, is_full, scratch};
 use crate::fixture::{Fixture, Model, TABLE, eager, files_in, rows, scan};
 use howdah_state::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// "Input/output error".
 const EIO: i32 = 5;
@@ -35,21 +38,39 @@ pub(crate) fn work(
     options: &StoreOptions,
     acknowledged: &mut Acknowledged,
 ) -> Result<()> {
-    let mut model = Model::new();
-    work_on(warehouse, options, Restore::Fresh, 1..=5, &mut model, acknowledged)?;
-    // Goes back by one.
-    acknowledged.pop_last();
-    let Some((&checkpoint, (snapshot, state))) = acknowledged.last_key_value() else {
+    (0..PHASES).try_for_each(|phase| work_in(phase, warehouse, options, acknowledged))
+}
+
+/// How often the job is started.
+const PHASES: usize = 3;
+
+/// What the job does in one of its lives.
+fn work_in(
+    phase: usize,
+    warehouse: &Path,
+    options: &StoreOptions,
+    acknowledged: &mut Acknowledged,
+) -> Result<()> {
+    if phase == 0 {
+        let mut model = Model::new();
+        return work_on(warehouse, options, Restore::Fresh, 1..=5, &mut model, acknowledged);
+    }
+    if phase == 1 {
+        // Goes back by one.
+        acknowledged.pop_last();
+    }
+    let Some((&checkpoint, (snapshot, model))) = acknowledged.last_key_value() else {
         return Ok(());
     };
-    model.clone_from(state);
-    let restore = Restore::Snapshot(*snapshot);
-    let checkpoints = checkpoint + 1..=checkpoint + 4;
-    work_on(warehouse, options, restore, checkpoints, &mut model, acknowledged)?;
-    let Some((checkpoint, (snapshot, _))) = acknowledged.last_key_value() else { return Ok(()) };
-    assert_eq!(*checkpoint, RESCALED_AFTER);
-    let restore = Restore::Rescaled(*snapshot);
-    let checkpoints = RESCALED_AFTER + 1..=RESCALED_AFTER + 3;
+    let (snapshot, mut model) = (*snapshot, model.clone());
+    let (restore, checkpoints) = match phase {
+        1 => (Restore::Snapshot(snapshot), 4),
+        _ => {
+            assert_eq!(checkpoint, RESCALED_AFTER);
+            (Restore::Rescaled(snapshot), 3)
+        }
+    };
+    let checkpoints = checkpoint + 1..=checkpoint + checkpoints;
     work_on(warehouse, options, restore, checkpoints, &mut model, acknowledged)
 }
 
@@ -177,21 +198,73 @@ pub(crate) fn assert_no_orphans(warehouse: &Path) {
     assert_eq!(found, named);
 }
 
-/// The number of calls that the job makes when nothing fails.
-pub(crate) fn calls(options: &StoreOptions) -> u64 {
-    let directory = tempfile::tempdir().unwrap();
-    let faults = Faults::none();
-    let options = StoreOptions { faults: Some(faults.clone()), ..options.clone() };
-    let mut acknowledged = Acknowledged::new();
-    work(directory.path(), &options, &mut acknowledged).unwrap();
-    let calls = faults.calls();
-    check(directory.path(), &acknowledged);
-    calls
+/// The job, taken apart, so that a failure in one of its lives costs that one only.
+pub(crate) struct Job {
+    options: StoreOptions,
+    phases: Vec<Phase>,
+}
+
+struct Phase {
+    /// The table as it is before.
+    before: TempDir,
+    acknowledged: Acknowledged,
+    /// The number of calls that the phase makes when nothing fails.
+    calls: u64,
+}
+
+/// A life of the job in which a call is to fail.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    phase: usize,
+    pub(crate) call: u64,
+}
+
+impl Job {
+    pub(crate) fn new(options: &StoreOptions) -> Self {
+        let warehouse = scratch();
+        let mut acknowledged = Acknowledged::new();
+        let mut phases = Vec::new();
+        for phase in 0..PHASES {
+            let before = scratch();
+            copy_directory(warehouse.path(), before.path());
+            let had = acknowledged.clone();
+            // Nothing is synced in earnest while it is recorded.
+            let faults = Faults::recording(u64::MAX, Fault::Once(EIO));
+            let counting = StoreOptions { faults: Some(faults.clone()), ..options.clone() };
+            work_in(phase, warehouse.path(), &counting, &mut acknowledged).unwrap();
+            phases.push(Phase { before, acknowledged: had, calls: faults.calls() });
+        }
+        check(warehouse.path(), &acknowledged);
+        Self { options: options.clone(), phases }
+    }
+
+    /// Some of the places where a call can fail, or all of them in a full run.
+    pub(crate) fn places(&self, some: u64, seed: u64) -> Vec<Place> {
+        let in_phase = |(phase, Phase { calls, .. }): (usize, &Phase)| {
+            (0..*calls).map(move |call| Place { phase, call }).collect::<Vec<_>>()
+        };
+        let all: Vec<Place> = self.phases.iter().enumerate().flat_map(in_phase).collect();
+        sample(all.len() as u64, some, seed).into_iter().map(|at| all[at as usize]).collect()
+    }
+
+    /// Runs one life of the job with faults; `after` is what happens before the table is checked.
+    pub(crate) fn run(&self, place: Place, faults: &Faults, after: impl FnOnce()) -> Result<()> {
+        let phase = &self.phases[place.phase];
+        let warehouse = scratch();
+        copy_directory(phase.before.path(), warehouse.path());
+        let mut acknowledged = phase.acknowledged.clone();
+        let options = StoreOptions { faults: Some(faults.clone()), ..self.options.clone() };
+        let result = work_in(place.phase, warehouse.path(), &options, &mut acknowledged);
+        println!("failed at {place:?}, {:?}: {result:?}", faults.failed());
+        after();
+        check(warehouse.path(), &acknowledged);
+        result
+    }
 }
 
 /// Some of the numbers up to `calls`, or all of them in a full run.
 pub(crate) fn sample(calls: u64, some: u64, seed: u64) -> Vec<u64> {
-    if std::env::var_os("HOWDAH_TEST_FULL").is_some() {
+    if is_full() {
         return (0..calls).collect();
     }
     // A step without a common divisor visits different places for each seed.
@@ -200,21 +273,15 @@ pub(crate) fn sample(calls: u64, some: u64, seed: u64) -> Vec<u64> {
 
 /// Runs the job with a failure at each of these calls, then checks what is left.
 fn fail(some: u64, seed: u64, fault: Fault) {
-    fail_each(sample(calls(&eager()), some, seed), &eager(), |call| Faults::at(call, fault));
+    fail_each(&eager(), some, seed, |call| Faults::at(call, fault));
 }
 
-fn fail_each(calls: Vec<u64>, options: &StoreOptions, faults_at: impl Fn(u64) -> Faults) {
-    for call in calls {
-        let directory = tempfile::tempdir().unwrap();
-        let faults = faults_at(call);
-        let options = StoreOptions { faults: Some(faults.clone()), ..options.clone() };
-        let mut acknowledged = Acknowledged::new();
-        let result = work(directory.path(), &options, &mut acknowledged);
-        println!("failed at call {call}, {:?}: {result:?}", faults.failed());
-        if let Err(error) = result {
+fn fail_each(options: &StoreOptions, some: u64, seed: u64, faults_at: impl Fn(u64) -> Faults) {
+    let job = Job::new(options);
+    for place in each(job.places(some, seed)) {
+        if let Err(error) = job.run(place, &faults_at(place.call), || ()) {
             assert_eq!(error.kind(), ErrorKind::Storage, "{error}");
         }
-        check(directory.path(), &acknowledged);
     }
 }
 
@@ -236,12 +303,7 @@ fn job_survives_an_input_output_error() {
 #[test]
 fn job_survives_an_error_where_files_are_synced() {
     let synced = StoreOptions { sync: true, ..eager() };
-    // Nothing is synced in earnest while it is recorded.
-    let count = Faults::recording(u64::MAX, Fault::Once(EIO));
-    let options = StoreOptions { faults: Some(count.clone()), ..synced.clone() };
-    work(tempfile::tempdir().unwrap().path(), &options, &mut Acknowledged::new()).unwrap();
-    let calls = sample(count.calls(), 15, 6);
-    fail_each(calls, &synced, |call| Faults::recording(call, Fault::Once(EIO)));
+    fail_each(&synced, 15, 6, |call| Faults::recording(call, Fault::Once(EIO)));
 }
 
 #[test]
@@ -277,16 +339,16 @@ fn checkpoint_that_meets_a_transient_failure_is_published_and_leaves_nothing_els
     };
     // From where the table is there; what fails before is refused to the caller.
     let created = {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = scratch();
         let faults = Faults::none();
         let options = StoreOptions { faults: Some(faults.clone()), ..eager() };
         drop(Fixture::open(directory.path(), 2, options, Restore::Fresh).unwrap());
         faults.calls()
     };
-    let all = calls(tempfile::tempdir().unwrap().path());
+    let all = calls(scratch().path());
     assert!(all > created + 50, "{created} of {all} calls create the table");
-    for call in sample(all - created, 12, 5) {
-        let directory = tempfile::tempdir().unwrap();
+    for call in each(sample(all - created, 12, 5)) {
+        let directory = scratch();
         let faults = Faults::at(created + call, Fault::Once(EMFILE));
         let model = take_checkpoint(directory.path(), &faults);
         println!("failed at call {call}, {:?}", faults.failed());
@@ -297,7 +359,7 @@ fn checkpoint_that_meets_a_transient_failure_is_published_and_leaves_nothing_els
 
 #[test]
 fn every_call_to_the_file_system_is_counted() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let faults = Faults::none();
     let options = StoreOptions { faults: Some(faults.clone()), ..eager() };
     let mut fixture = Fixture::open(directory.path(), 1, options, Restore::Fresh).unwrap();
@@ -312,7 +374,7 @@ fn every_call_to_the_file_system_is_counted() {
 fn failed_call_is_named_in_the_error() {
     let mut refused = 0;
     for call in 0..20 {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = scratch();
         let faults = Faults::at(call, Fault::Once(ENOSPC));
         let options = StoreOptions { faults: Some(faults.clone()), ..eager() };
         let Err(error) = Fixture::open(directory.path(), 1, options, Restore::Fresh) else {
@@ -329,7 +391,7 @@ fn failed_call_is_named_in_the_error() {
 
 #[test]
 fn table_stops_when_writes_wait_for_a_merge_that_cannot_be_written() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let never = StoreOptions { merge_trigger_runs: 50, ..eager() };
     let mut fixture = Fixture::open(directory.path(), 1, never.clone(), Restore::Fresh).unwrap();
     let mut snapshot = 0;

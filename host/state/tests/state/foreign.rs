@@ -1,5 +1,6 @@
 //! Tables of which another engine has rewritten files: compressed, with dictionaries, nullable.
 
+use crate::effort::scratch;
 use crate::fixture::{Fixture, Model, eager, files_in, rows, scan};
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema};
@@ -41,7 +42,7 @@ fn rewrite(path: &Path) {
 #[test]
 fn table_that_another_engine_rewrote_is_read_written_and_merged_on() {
     for read_mode in [ReadMode::Mmap, ReadMode::Pread] {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = scratch();
         let options = StoreOptions { read_cache_limit_bytes: 0, read_mode, ..eager() };
         let mut fixture =
             Fixture::open(directory.path(), 1, options.clone(), Restore::Fresh).unwrap();

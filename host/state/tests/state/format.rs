@@ -1,5 +1,6 @@
 //! Tables that earlier versions wrote stay readable: each is kept as that version left it.
 
+use crate::effort::scratch;
 use crate::fixture::{Fixture, Model, eager, rows, scan};
 use howdah_state::{At, Restore};
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ fn table_of_version_0_1_is_read_at_each_checkpoint() {
 
 #[test]
 fn table_of_version_0_1_is_opened_and_written_on() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     crate::damage::copy_directory(&version_0_1(), directory.path());
     let restore = Restore::Snapshot(3);
     let mut fixture = Fixture::open(directory.path(), 1, eager(), restore).unwrap();

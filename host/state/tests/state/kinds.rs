@@ -1,6 +1,7 @@
 //! All kinds of state against plain collections, through flushes, merges, roll-backs, restarts
 //! and changes of parallelism.
 
+use crate::effort::{count_case, scratch};
 use crate::fixture::{eager, key_columns, keys};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMillisecondType};
@@ -221,7 +222,8 @@ impl<'a, S: Subject> Trial<'a, S> {
 }
 
 fn run<S: Subject>(events: &[Event<S::Step>], options: &StoreOptions) {
-    let directory = tempfile::tempdir().unwrap();
+    count_case();
+    let directory = scratch();
     let mut trial = Trial::<S>::begin(directory.path(), options);
     for event in events {
         match event {
@@ -822,7 +824,7 @@ fn large_map(warehouse: &Path) -> (StateStore, MapState, Vec<u32>, ArrayRef, i64
 
 #[test]
 fn one_changed_entry_of_a_large_map_writes_one_row() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (store, mut state, key_of, items, _) = large_map(directory.path());
     // The operator reads the map, changes an entry, and writes the whole map back.
     let found = state.entries(&keys(&[7]), 20_000).unwrap();
@@ -835,7 +837,7 @@ fn one_changed_entry_of_a_large_map_writes_one_row() {
 
 #[test]
 fn change_of_a_map_that_is_taken_back_writes_nothing() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (store, mut state, _, _, snapshot) = large_map(directory.path());
     let (known, new) = ([texts(&["item-00042".to_owned()])], [texts(&["new".to_owned()])]);
     let key = keys(&[7]);
@@ -852,7 +854,7 @@ fn change_of_a_map_that_is_taken_back_writes_nothing() {
 
 #[test]
 fn all_entries_of_a_map_cost_one_probe() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let kind = StateKind::Map { map_key: map_key() };
     let (_store, table) = open(directory.path(), kind, eager(), Restore::Fresh);
     let mut state = table.map_state(0).unwrap();
@@ -863,7 +865,7 @@ fn all_entries_of_a_map_cost_one_probe() {
 
 #[test]
 fn appending_to_a_list_probes_nothing() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (store, table) = open(directory.path(), StateKind::List, eager(), Restore::Fresh);
     let mut state = table.list_state(0).unwrap();
     for checkpoint in 1..5 {
@@ -876,7 +878,7 @@ fn appending_to_a_list_probes_nothing() {
 
 #[test]
 fn limit_of_a_list_says_that_there_is_more() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (_store, table) = open(directory.path(), StateKind::List, eager(), Restore::Fresh);
     let mut state = table.list_state(0).unwrap();
     let keys = keys(&[1, 2]);
@@ -887,7 +889,7 @@ fn limit_of_a_list_says_that_there_is_more() {
 
 #[test]
 fn sum_that_its_column_cannot_hold_is_refused_and_changes_nothing() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (_store, table) = open(directory.path(), reducers(), eager(), Restore::Fresh);
     let mut state = table.reducing_state(0).unwrap();
     state.add(&keys(&[1]), &vec![numbers(&[Some(i64::MAX)]); 6]).unwrap();
@@ -901,7 +903,7 @@ fn sum_that_its_column_cannot_hold_is_refused_and_changes_nothing() {
 
 #[test]
 fn reducer_that_cannot_fold_a_column_is_refused() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let store = StateStore::open(directory.path(), "default", eager()).unwrap();
     let wanted = StateDescriptor {
         value: vec![Column::nullable("text", ColumnType::Utf8)],
@@ -913,7 +915,7 @@ fn reducer_that_cannot_fold_a_column_is_refused() {
 
 #[test]
 fn handle_of_another_kind_is_refused() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (_store, table) = open(directory.path(), StateKind::List, eager(), Restore::Fresh);
     let error = table.value_state(0).unwrap_err();
     assert!(error.to_string().contains("is of kind list, not value"), "{error}");
@@ -921,7 +923,7 @@ fn handle_of_another_kind_is_refused() {
 
 #[test]
 fn table_of_another_kind_is_refused() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (store, table) = open(directory.path(), StateKind::List, eager(), Restore::Fresh);
     let mut state = table.list_state(0).unwrap();
     state.append(&keys(&[1]), &[0], &[numbers(&[Some(1)])]).unwrap();
@@ -937,7 +939,7 @@ fn table_of_another_kind_is_refused() {
 
 #[test]
 fn more_timers_than_may_be_in_memory_are_due_in_order() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let options = StoreOptions { timers_in_memory: 100, ..no_cache() };
     let (store, table) = open(directory.path(), StateKind::Timers, options, Restore::Fresh);
     let mut state = table.timers(0).unwrap();
@@ -968,7 +970,7 @@ fn get(warehouse: &Path, key: &[&str]) -> Vec<arrow_array::RecordBatch> {
 
 #[test]
 fn reader_gets_the_entries_of_a_map_or_one_of_them() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let kind = StateKind::Map { map_key: map_key() };
     let (store, table) = open(directory.path(), kind, eager(), Restore::Fresh);
     let mut state = table.map_state(0).unwrap();
@@ -987,7 +989,7 @@ fn reader_gets_the_entries_of_a_map_or_one_of_them() {
 
 #[test]
 fn reader_gets_the_timers_of_a_key() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (store, table) = open(directory.path(), StateKind::Timers, eager(), Restore::Fresh);
     let mut state = table.timers(0).unwrap();
     state.set(&keys(&[7, 8, 7]), &times(&[30, 20, 10])).unwrap();
@@ -1000,7 +1002,7 @@ fn reader_gets_the_timers_of_a_key() {
 
 #[test]
 fn timers_stay_set_when_those_after_them_cannot_be_read() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let options = StoreOptions { read_mode: ReadMode::Pread, ..no_cache() };
     let (store, table) = open(directory.path(), StateKind::Timers, options, Restore::Fresh);
     let mut state = table.timers(0).unwrap();

@@ -1,5 +1,6 @@
 //! Readers that hold a snapshot.
 
+use crate::effort::scratch;
 use crate::fixture::{Fixture, TABLE, eager, files_in, rows, scan};
 use howdah_state::*;
 use std::path::Path;
@@ -21,7 +22,7 @@ fn go_on(fixture: &mut Fixture, checkpoints: std::ops::RangeInclusive<u64>) -> i
 
 #[test]
 fn leased_snapshot_stays_readable_and_goes_when_the_lease_ends() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let warehouse = directory.path();
     let mut fixture = Fixture::open(warehouse, 1, eager(), Restore::Fresh).unwrap();
     fixture.put(&rows(&[(1, 1, "a"), (2, 2, "b")])).unwrap();
@@ -39,7 +40,7 @@ fn leased_snapshot_stays_readable_and_goes_when_the_lease_ends() {
 
 #[test]
 fn lease_that_is_not_renewed_ends_by_itself() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let warehouse = directory.path();
     let mut fixture = Fixture::open(warehouse, 1, eager(), Restore::Fresh).unwrap();
     fixture.put(&rows(&[(1, 1, "a")])).unwrap();
@@ -55,7 +56,7 @@ fn lease_that_is_not_renewed_ends_by_itself() {
 
 #[test]
 fn lease_survives_a_restart_of_the_writer() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let warehouse = directory.path();
     let mut fixture = Fixture::open(warehouse, 1, eager(), Restore::Fresh).unwrap();
     fixture.put(&rows(&[(1, 1, "a")])).unwrap();
@@ -71,7 +72,7 @@ fn lease_survives_a_restart_of_the_writer() {
 
 #[test]
 fn lease_is_limited_to_a_day() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let mut fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
     fixture.checkpoint(1);
     let error = reader(directory.path()).hold(&At::Latest, u64::MAX).unwrap_err();
@@ -81,7 +82,7 @@ fn lease_is_limited_to_a_day() {
 
 #[test]
 fn file_that_is_no_lease_holds_nothing() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let warehouse = directory.path();
     let mut fixture = Fixture::open(warehouse, 1, eager(), Restore::Fresh).unwrap();
     fixture.put(&rows(&[(1, 1, "a")])).unwrap();
@@ -95,7 +96,7 @@ fn file_that_is_no_lease_holds_nothing() {
 
 #[test]
 fn readers_that_hold_what_they_read_never_fail_while_a_writer_goes_on() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let warehouse = directory.path().to_owned();
     let mut fixture = Fixture::open(&warehouse, 1, eager(), Restore::Fresh).unwrap();
     let all: Vec<(i64, i64, &str)> = (0..50).map(|id| (id, 0, "x")).collect();
@@ -128,7 +129,7 @@ fn readers_that_hold_what_they_read_never_fail_while_a_writer_goes_on() {
 
 #[test]
 fn orphans_are_named_and_removed_only_when_nobody_has_the_table() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let warehouse = directory.path();
     let mut fixture = Fixture::open(warehouse, 1, eager(), Restore::Fresh).unwrap();
     fixture.put(&rows(&[(1, 1, "a")])).unwrap();
@@ -149,7 +150,7 @@ fn orphans_are_named_and_removed_only_when_nobody_has_the_table() {
 
 #[test]
 fn orphans_are_not_looked_for_when_a_snapshot_cannot_be_read() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let warehouse = directory.path();
     let mut fixture = Fixture::open(warehouse, 1, eager(), Restore::Fresh).unwrap();
     fixture.put(&rows(&[(1, 1, "a")])).unwrap();

@@ -1,11 +1,12 @@
 //! Opening, restoring, expiring.
 
+use crate::effort::scratch;
 use crate::fixture::{Fixture, descriptor, eager, files_in, rows, scan};
 use howdah_state::*;
 
 #[test]
 fn second_store_on_a_warehouse_is_refused_with_the_owner() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let _first = StateStore::open(directory.path(), "default", eager()).unwrap();
     let error = StateStore::open(directory.path(), "default", eager()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Locked);
@@ -14,14 +15,14 @@ fn second_store_on_a_warehouse_is_refused_with_the_owner() {
 
 #[test]
 fn warehouse_can_be_opened_again_after_a_drop() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     drop(StateStore::open(directory.path(), "default", eager()).unwrap());
     StateStore::open(directory.path(), "default", eager()).unwrap();
 }
 
 #[test]
 fn restore_removes_what_came_after_the_snapshot() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let warehouse = directory.path();
     let mut fixture = Fixture::open(warehouse, 2, eager(), Restore::Fresh).unwrap();
     fixture.put(&rows(&[(1, 1, "a"), (2, 2, "b")])).unwrap();
@@ -38,7 +39,7 @@ fn restore_removes_what_came_after_the_snapshot() {
 
 #[test]
 fn fresh_start_removes_what_was_there() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let mut fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
     fixture.put(&rows(&[(1, 1, "a")])).unwrap();
     fixture.checkpoint(1);
@@ -49,7 +50,7 @@ fn fresh_start_removes_what_was_there() {
 
 #[test]
 fn checkpoint_without_changes_commits_no_snapshot() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let mut fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
     fixture.put(&rows(&[(1, 1, "a")])).unwrap();
     let first = fixture.checkpoint(1);
@@ -59,7 +60,7 @@ fn checkpoint_without_changes_commits_no_snapshot() {
 
 #[test]
 fn checkpoint_holds_what_its_barrier_saw_although_a_fast_subtask_went_on() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let options = StoreOptions { write_buffer_limit_bytes: 1, ..eager() };
     let mut fixture = Fixture::open(directory.path(), 2, options, Restore::Fresh).unwrap();
     let fast = (0..).find(|&id| fixture.owner(id) == 0).unwrap();
@@ -78,7 +79,7 @@ fn checkpoint_holds_what_its_barrier_saw_although_a_fast_subtask_went_on() {
 
 #[test]
 fn merges_bound_the_number_of_runs() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let mut fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
     for checkpoint in 1..=200 {
         let id = checkpoint as i64;
@@ -93,7 +94,7 @@ fn merges_bound_the_number_of_runs() {
 
 #[test]
 fn expiry_keeps_retained_checkpoints_readable_and_removes_the_rest() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let warehouse = directory.path();
     let mut fixture = Fixture::open(warehouse, 1, eager(), Restore::Fresh).unwrap();
     let mut snapshots = Vec::new();
@@ -117,7 +118,7 @@ fn expiry_keeps_retained_checkpoints_readable_and_removes_the_rest() {
 
 #[test]
 fn files_that_no_snapshot_names_are_removed_when_the_table_is_opened() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let warehouse = directory.path();
     let mut fixture = Fixture::open(warehouse, 1, eager(), Restore::Fresh).unwrap();
     fixture.put(&rows(&[(1, 1, "a")])).unwrap();
@@ -132,7 +133,7 @@ fn files_that_no_snapshot_names_are_removed_when_the_table_is_opened() {
 
 #[test]
 fn other_shape_is_refused_with_what_differs() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let mut fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
     let snapshot = fixture.checkpoint(1);
     drop(fixture);
@@ -151,14 +152,14 @@ fn other_shape_is_refused_with_what_differs() {
 
 #[test]
 fn handle_of_a_subtask_is_given_out_once() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
     assert_eq!(fixture.table.value_state(0).unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
 
 #[test]
 fn key_of_another_subtask_is_refused() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let mut fixture = Fixture::open(directory.path(), 2, eager(), Restore::Fresh).unwrap();
     let foreign = (0..).find(|&id| fixture.owner(id) == 1).unwrap();
     let error = fixture.subtasks[0].get(&crate::fixture::keys(&[foreign])).unwrap_err();
@@ -167,7 +168,7 @@ fn key_of_another_subtask_is_refused() {
 
 #[test]
 fn snapshot_that_cannot_be_read_is_refused_before_anything_is_removed() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let warehouse = directory.path();
     let options = StoreOptions { snapshot_retained_ms: 60_000, ..eager() };
     let mut fixture = Fixture::open(warehouse, 1, options.clone(), Restore::Fresh).unwrap();
@@ -187,7 +188,7 @@ fn snapshot_that_cannot_be_read_is_refused_before_anything_is_removed() {
 
 #[test]
 fn levels_never_run_out_when_everything_is_superseded_each_time() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let options = StoreOptions { merge_trigger_runs: 50, ..eager() };
     let mut fixture = Fixture::open(directory.path(), 1, options, Restore::Fresh).unwrap();
     for checkpoint in 1..=150_u64 {
@@ -202,7 +203,7 @@ fn levels_never_run_out_when_everything_is_superseded_each_time() {
 
 #[test]
 fn tag_of_somebody_else_keeps_its_snapshot() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let warehouse = directory.path();
     let mut fixture = Fixture::open(warehouse, 1, eager(), Restore::Fresh).unwrap();
     fixture.put(&rows(&[(1, 1, "a")])).unwrap();
@@ -226,7 +227,7 @@ fn tag_of_somebody_else_keeps_its_snapshot() {
 
 #[test]
 fn damaged_tag_does_not_keep_a_table_from_opening() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let mut fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
     fixture.put(&rows(&[(1, 1, "a")])).unwrap();
     let snapshot = fixture.checkpoint(1);
@@ -241,7 +242,7 @@ fn damaged_tag_does_not_keep_a_table_from_opening() {
 
 #[test]
 fn names_that_could_mean_two_tables_are_refused() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let store = StateStore::open(directory.path(), "default", eager()).unwrap();
     for name in ["a__b", "_a", "a_", "", "a/b", ".."] {
         let wanted = StateDescriptor { pipeline: name.to_owned(), ..descriptor(1) };
@@ -252,7 +253,7 @@ fn names_that_could_mean_two_tables_are_refused() {
 
 #[test]
 fn keys_of_other_types_are_refused() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let mut fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
     let encoder = KeyEncoder::new(&[Column::required("id", ColumnType::Int32)]).unwrap();
     let column = std::sync::Arc::new(arrow_array::Int32Array::from(vec![1]));
@@ -262,7 +263,7 @@ fn keys_of_other_types_are_refused() {
 
 #[test]
 fn writer_that_waits_for_a_flush_wakes_up_when_the_table_is_aborted() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let options = StoreOptions { write_buffer_limit_bytes: 1, ..eager() };
     let mut fixture = Fixture::open(directory.path(), 2, options, Restore::Fresh).unwrap();
     let id = (0..).find(|&id| fixture.owner(id) == 0).unwrap();
@@ -287,7 +288,7 @@ fn writer_that_waits_for_a_flush_wakes_up_when_the_table_is_aborted() {
 
 #[test]
 fn writer_over_its_share_of_frozen_bytes_waits_while_barriers_do_not() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let options = StoreOptions { frozen_limit_bytes: 1, ..eager() };
     let mut fixture = Fixture::open(directory.path(), 2, options, Restore::Fresh).unwrap();
     let fast = (0..).find(|&id| fixture.owner(id) == 0).unwrap();
@@ -322,7 +323,7 @@ fn writer_over_its_share_of_frozen_bytes_waits_while_barriers_do_not() {
 
 #[test]
 fn keys_that_are_only_read_cause_no_flush() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let options = StoreOptions { write_buffer_limit_bytes: 4096, ..eager() };
     let mut fixture = Fixture::open(directory.path(), 1, options, Restore::Fresh).unwrap();
     fixture.put(&rows(&[(1, 1, "a")])).unwrap();
@@ -337,7 +338,7 @@ fn keys_that_are_only_read_cause_no_flush() {
 
 #[test]
 fn full_buffers_of_several_subtasks_share_a_snapshot_with_those_that_wait() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let options = StoreOptions { background_threads: 3, ..eager() };
     let mut fixture = Fixture::open(directory.path(), 4, options, Restore::Fresh).unwrap();
     let many: Vec<(i64, i64, &str)> = (0..2_000).map(|id| (id, id, "x")).collect();
@@ -351,7 +352,7 @@ fn full_buffers_of_several_subtasks_share_a_snapshot_with_those_that_wait() {
 /// One table may be ahead of another: its snapshots are kept until they are waited for.
 #[test]
 fn waiting_for_a_checkpoint_returns_its_snapshot_of_every_table() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let store = StateStore::open(directory.path(), "default", eager()).unwrap();
     let open = |state: &str| {
         let descriptor = StateDescriptor {

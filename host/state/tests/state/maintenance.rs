@@ -1,5 +1,6 @@
 //! What merges remove and what they leave alone.
 
+use crate::effort::scratch;
 use crate::fixture::{Fixture, Model, descriptor, eager, files_in, scan};
 use howdah_state::*;
 use std::path::Path;
@@ -25,7 +26,7 @@ fn many(ids: std::ops::Range<i64>, number: i64) -> Model {
 
 #[test]
 fn lone_run_with_mostly_dead_rows_is_written_anew() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let mut fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
     fixture.put(&many(0..5_000, 1)).unwrap();
     fixture.checkpoint(1);
@@ -40,7 +41,7 @@ fn lone_run_with_mostly_dead_rows_is_written_anew() {
 
 #[test]
 fn table_whose_rows_are_all_deleted_has_no_files() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let mut fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
     fixture.put(&many(0..100, 1)).unwrap();
     fixture.checkpoint(1);
@@ -62,7 +63,7 @@ fn open_with_ttl(warehouse: &Path, clock: &Clock) -> Fixture {
 
 #[test]
 fn cold_file_is_dropped_when_all_its_rows_have_ended() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (clock, time) = Clock::manual(10_000);
     let mut fixture = open_with_ttl(directory.path(), &clock);
     fixture.put(&many(0..100, 1)).unwrap();
@@ -79,7 +80,7 @@ fn cold_file_is_dropped_when_all_its_rows_have_ended() {
 
 #[test]
 fn cold_file_is_written_anew_when_most_of_its_rows_have_ended() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (clock, time) = Clock::manual(10_000);
     let mut fixture = open_with_ttl(directory.path(), &clock);
     for step in 0..10 {
@@ -96,7 +97,7 @@ fn cold_file_is_written_anew_when_most_of_its_rows_have_ended() {
 
 #[test]
 fn row_that_was_written_again_outlives_the_merge_that_removes_its_past() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (clock, time) = Clock::manual(10_000);
     let mut fixture = open_with_ttl(directory.path(), &clock);
     fixture.put(&many(0..10, 1)).unwrap();
@@ -112,7 +113,7 @@ fn row_that_was_written_again_outlives_the_merge_that_removes_its_past() {
 
 #[test]
 fn commits_while_merges_run_lose_nothing() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let options = StoreOptions {
         merge_trigger_runs: 2,
         write_buffer_limit_bytes: 64 << 10,
@@ -152,7 +153,7 @@ fn commits_while_merges_run_lose_nothing() {
 
 #[test]
 fn files_stay_under_twice_what_lives_in_them() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let mut fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
     fixture.put(&many(0..20_000, 0)).unwrap();
     fixture.checkpoint(1);
@@ -182,7 +183,7 @@ fn files_stay_under_twice_what_lives_in_them() {
 
 #[test]
 fn writer_waits_when_merges_fall_behind_and_loses_nothing() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     // The largest merges there can be, and no patience: a third run stops writers.
     let options = StoreOptions { merge_trigger_runs: 2, merge_stop_runs: 3, ..eager() };
     let mut fixture = Fixture::open(directory.path(), 1, options, Restore::Fresh).unwrap();

@@ -1,5 +1,6 @@
 //! What a table reports through the `metrics` facade.
 
+use crate::effort::scratch;
 use crate::fixture::{Fixture, TABLE, eager, rows};
 use howdah_state::*;
 use metrics::{
@@ -85,7 +86,7 @@ impl Recorder for Recorded {
 
 #[test]
 fn table_reports_what_it_did_under_its_name() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let recorded = Recorded::default();
     let mut fixture = metrics::with_local_recorder(&recorded, || {
         Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap()

@@ -1,5 +1,6 @@
 //! The store against a plain map, through flushes, merges, roll-backs and restarts.
 
+use crate::effort::{count_case, scratch};
 use crate::fixture::{Fixture, Model, eager, scan};
 use howdah_state::{At, ReadMode, Restore, StoreOptions};
 use proptest::prelude::*;
@@ -30,7 +31,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn run(steps: Vec<Step>, parallelism: u32, options: &StoreOptions) {
-    let directory = tempfile::tempdir().unwrap();
+    count_case();
+    let directory = scratch();
     let warehouse = directory.path();
     let mut fixture =
         Some(Fixture::open(warehouse, parallelism, options.clone(), Restore::Fresh).unwrap());

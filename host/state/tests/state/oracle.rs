@@ -1,5 +1,6 @@
 //! Reads tables with pypaimon.
 
+use crate::effort::scratch;
 use crate::fixture::Model;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ pub(crate) fn compare(warehouse: &Path, table: &str, tag: Option<&str>, wanted: 
 /// The same with rows as CSV, under the names of the columns.
 pub(crate) fn compare_text(warehouse: &Path, table: &str, tag: Option<&str>, expected: &str) {
     let Some(python) = python() else { return };
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let file = directory.path().join("expected.csv");
     std::fs::write(&file, expected).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/oracles/state_table.py");

@@ -2,6 +2,7 @@
 //! its Python package) and paimon-cpp (by way of a DuckDB extension). `cargo xtask setup` installs
 //! them; a reader that is not there is skipped.
 
+use crate::effort::{is_full, scratch};
 use crate::fixture::{Fixture, Model, TABLE, eager, keys, rows, scan};
 use crate::kinds::{map_key, numbers, reducers, texts, times};
 use arrow_array::cast::AsArray;
@@ -35,7 +36,7 @@ impl Chance {
 
 /// How many random tables of each kind: more in a full run.
 fn rounds() -> u64 {
-    if std::env::var_os("HOWDAH_TEST_FULL").is_some() { 20 } else { 2 }
+    if is_full() { 20 } else { 2 }
 }
 
 /// A version of a table as the readers' script wants it, with the rows that our scan finds.
@@ -252,7 +253,7 @@ fn script(python: &Path, name: &str) -> Command {
 /// Reads random tables of every kind with a reader, at every kept checkpoint.
 fn compare(python: Option<PathBuf>, reader: &str) {
     let Some(python) = python else { return };
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let cases = random_tables(directory.path());
     let file = directory.path().join("cases.json");
     std::fs::write(&file, serde_json::to_vec(&cases).unwrap()).unwrap();
@@ -288,7 +289,7 @@ fn paimon_cpp_reads_every_kept_checkpoint_right() {
 #[test]
 fn pypaimon_that_planned_the_earliest_snapshot_reads_it_while_others_expire() {
     let Some(python) = pypaimon() else { return };
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let options = StoreOptions { snapshot_retained_ms: 600_000, ..eager() };
     let mut fixture = Fixture::open(directory.path(), 1, options, Restore::Fresh).unwrap();
     fixture.put(&rows(&[(1, 1, "a"), (2, 2, "b")])).unwrap();

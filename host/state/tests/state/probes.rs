@@ -1,11 +1,12 @@
 //! How often the disk is asked.
 
+use crate::effort::scratch;
 use crate::fixture::{Fixture, eager, keys, rows};
 use howdah_state::{Restore, StoreOptions};
 
 #[test]
 fn batch_of_unknown_keys_costs_one_probe() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let mut fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
     fixture.subtasks[0].get(&keys(&(0..1000).collect::<Vec<_>>())).unwrap();
     assert_eq!(fixture.table.metrics().probes_total, 1);
@@ -13,7 +14,7 @@ fn batch_of_unknown_keys_costs_one_probe() {
 
 #[test]
 fn keys_in_the_write_buffer_cost_no_probe() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let mut fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
     fixture.put(&rows(&[(1, 1, "a")])).unwrap();
     fixture.get(&[1]).unwrap();
@@ -22,7 +23,7 @@ fn keys_in_the_write_buffer_cost_no_probe() {
 
 #[test]
 fn second_read_of_a_key_costs_no_probe() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let mut fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
     fixture.get(&[1, 2]).unwrap();
     fixture.get(&[2, 1]).unwrap();
@@ -31,7 +32,7 @@ fn second_read_of_a_key_costs_no_probe() {
 
 #[test]
 fn hot_keys_cost_no_probe_after_a_checkpoint() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let mut fixture = Fixture::open(directory.path(), 1, eager(), Restore::Fresh).unwrap();
     fixture.put(&rows(&[(1, 1, "a")])).unwrap();
     fixture.checkpoint(1);
@@ -41,7 +42,7 @@ fn hot_keys_cost_no_probe_after_a_checkpoint() {
 
 #[test]
 fn keys_on_disk_are_found_without_a_read_cache() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let options = StoreOptions { read_cache_limit_bytes: 0, ..eager() };
     let mut fixture = Fixture::open(directory.path(), 1, options, Restore::Fresh).unwrap();
     fixture.put(&rows(&[(1, 1, "a"), (5, 5, "e")])).unwrap();
@@ -52,7 +53,7 @@ fn keys_on_disk_are_found_without_a_read_cache() {
 
 #[test]
 fn key_that_is_asked_for_twice_is_answered_twice() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let options = StoreOptions { read_cache_limit_bytes: 0, ..eager() };
     let mut fixture = Fixture::open(directory.path(), 1, options, Restore::Fresh).unwrap();
     fixture.put(&rows(&[(1, 1, "a")])).unwrap();
@@ -63,7 +64,7 @@ fn key_that_is_asked_for_twice_is_answered_twice() {
 
 #[test]
 fn keys_that_were_looked_for_ahead_cost_one_probe() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let options = StoreOptions { read_cache_limit_bytes: 0, ..eager() };
     let mut fixture = Fixture::open(directory.path(), 1, options, Restore::Fresh).unwrap();
     fixture.put(&rows(&[(1, 1, "a"), (5, 5, "e")])).unwrap();
@@ -75,7 +76,7 @@ fn keys_that_were_looked_for_ahead_cost_one_probe() {
 
 #[test]
 fn what_is_written_after_a_look_ahead_counts() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let options = StoreOptions { read_cache_limit_bytes: 0, ..eager() };
     let mut fixture = Fixture::open(directory.path(), 1, options, Restore::Fresh).unwrap();
     fixture.put(&rows(&[(1, 1, "a"), (5, 5, "e")])).unwrap();

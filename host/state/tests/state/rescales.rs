@@ -1,6 +1,7 @@
 //! Other parallelisms: every row stays, none is rewritten, and there is a way back.
 
 use crate::checkpoints::{directory, quiet, request};
+use crate::effort::{count_case, is_full, scratch};
 use crate::fixture::{Fixture, Model, TABLE, descriptor, eager, files_in, rows, scan};
 use crate::oracle;
 use arrow_array::RecordBatch;
@@ -42,7 +43,7 @@ fn all_ids() -> Vec<i64> {
 
 #[test]
 fn rescaling_keeps_every_row_and_rewrites_none() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let warehouse = root.path();
     let mut model = Model::new();
     let mut history: BTreeMap<u64, Model> = BTreeMap::new();
@@ -86,7 +87,7 @@ fn rescaling_keeps_every_row_and_rewrites_none() {
 
 #[test]
 fn copies_of_a_file_that_meet_again_become_one() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let warehouse = root.path();
     let mut fixture = Fixture::open(warehouse, 1, keeping(), Restore::Fresh).unwrap();
     let mut model = Model::new();
@@ -104,7 +105,7 @@ fn copies_of_a_file_that_meet_again_become_one() {
 
 #[test]
 fn merges_after_a_rescale_drop_what_is_masked() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let warehouse = root.path();
     let mut model = Model::new();
     let mut fixture = Fixture::open(warehouse, 2, keeping(), Restore::Fresh).unwrap();
@@ -131,7 +132,7 @@ fn merges_after_a_rescale_drop_what_is_masked() {
 
 #[test]
 fn more_runs_than_there_are_levels_meet_in_a_bucket() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let warehouse = root.path();
     let mut model = Model::new();
     let options = StoreOptions { merge_trigger_runs: 50, ..keeping() };
@@ -157,7 +158,7 @@ fn more_runs_than_there_are_levels_meet_in_a_bucket() {
 
 #[test]
 fn rolling_back_to_before_a_rescale_brings_its_parallelism_back() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let warehouse = root.path();
     let mut model = Model::new();
     let mut fixture = Fixture::open(warehouse, 2, keeping(), Restore::Fresh).unwrap();
@@ -186,7 +187,7 @@ fn rolling_back_to_before_a_rescale_brings_its_parallelism_back() {
     assert_eq!(fixture.get(&all_ids()).unwrap(), model);
     change(&mut fixture, &mut model, 4);
     let last = fixture.checkpoint(4);
-    let target = tempfile::tempdir().unwrap();
+    let target = scratch();
     let mut store = CheckpointStore::open(directory(target.path())).unwrap();
     let tables = [(TABLE.to_owned(), last)];
     store.checkpoint(&request(warehouse, 4, &tables), &quiet).unwrap();
@@ -205,7 +206,7 @@ fn rolling_back_to_before_a_rescale_brings_its_parallelism_back() {
 /// round, some of them otherwise.
 #[test]
 fn failed_rescale_leaves_the_table_as_it_was() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let warehouse = root.path().join("table");
     let mut model = Model::new();
     let mut fixture = Fixture::open(&warehouse, 2, keeping(), Restore::Fresh).unwrap();
@@ -215,7 +216,7 @@ fn failed_rescale_leaves_the_table_as_it_was() {
     }
     let last = fixture.checkpoint(3);
     drop(fixture);
-    let stride = if std::env::var_os("HOWDAH_TEST_FULL").is_some() { 1 } else { 9 };
+    let stride = if is_full() { 1 } else { 9 };
     let faults = [Fault::Once(28), Fault::Crash(Effect::Nothing), Fault::Crash(Effect::Whole)];
     for (start, fault) in (0..).step_by(3).zip(faults) {
         for call in (start..).step_by(stride) {
@@ -250,7 +251,7 @@ fn failed_rescale_leaves_the_table_as_it_was() {
 
 #[test]
 fn rescale_to_the_same_parallelism_changes_nothing() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let warehouse = root.path();
     let mut fixture = Fixture::open(warehouse, 2, keeping(), Restore::Fresh).unwrap();
     fixture.put(&rows(&[(1, 1, "a")])).unwrap();
@@ -264,7 +265,7 @@ fn rescale_to_the_same_parallelism_changes_nothing() {
 
 #[test]
 fn rescale_past_the_number_of_key_groups_is_refused() {
-    let root = tempfile::tempdir().unwrap();
+    let root = scratch();
     let warehouse = root.path();
     let mut fixture = Fixture::open(warehouse, 2, keeping(), Restore::Fresh).unwrap();
     let last = fixture.checkpoint(1);
@@ -297,7 +298,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn run(steps: Vec<Step>) {
-    let root = tempfile::tempdir().unwrap();
+    count_case();
+    let root = scratch();
     let mut warehouse = root.path().join("0");
     let mut parallelism = 2;
     let fixture = Fixture::open(&warehouse, parallelism, eager(), Restore::Fresh).unwrap();

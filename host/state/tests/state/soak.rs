@@ -1,5 +1,6 @@
 //! Many commits with everything on: nothing grows.
 
+use crate::effort::{is_full, scratch};
 use crate::fixture::{Fixture, Model, descriptor, eager, files_in, scan};
 use howdah_state::*;
 use std::path::Path;
@@ -52,8 +53,8 @@ fn nothing_grows_over_many_commits() {
 #[test]
 #[ignore = "nothing_grows_over_many_commits runs it in a process of its own"]
 fn rounds() {
-    let rounds = if std::env::var_os("HOWDAH_TEST_FULL").is_some() { 10_000 } else { 300 };
-    let directory = tempfile::tempdir().unwrap();
+    let rounds = if is_full() { 10_000 } else { 300 };
+    let directory = scratch();
     let warehouse = directory.path();
     let (clock, time) = Clock::manual(0);
     let options = StoreOptions { clock, write_buffer_limit_bytes: 16 << 10, ..eager() };

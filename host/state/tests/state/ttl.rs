@@ -1,5 +1,6 @@
 //! Rows that live for a while: gone when read after their time.
 
+use crate::effort::{count_case, scratch};
 use crate::fixture::{Fixture, Model};
 use crate::fixture::{eager, keys};
 use crate::kinds::{descriptor, map_key, numbers, published, reducers, texts, times};
@@ -25,7 +26,7 @@ fn open(warehouse: &Path, kind: StateKind) -> (StateStore, StateTable, ManualClo
 
 #[test]
 fn value_is_there_until_its_time_and_then_gone() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (store, table, clock) = open(directory.path(), StateKind::Value);
     let mut state = table.value_state(0).unwrap();
     state.put(&keys(&[1]), &[numbers(&[Some(1)])]).unwrap();
@@ -40,7 +41,7 @@ fn value_is_there_until_its_time_and_then_gone() {
 
 #[test]
 fn writing_a_value_again_starts_its_time_anew() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (store, table, clock) = open(directory.path(), StateKind::Value);
     let mut state = table.value_state(0).unwrap();
     state.put(&keys(&[1]), &[numbers(&[Some(1)])]).unwrap();
@@ -56,7 +57,7 @@ fn writing_a_value_again_starts_its_time_anew() {
 
 #[test]
 fn value_can_be_written_after_its_time() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (store, table, clock) = open(directory.path(), StateKind::Value);
     let mut state = table.value_state(0).unwrap();
     state.put(&keys(&[1]), &[numbers(&[Some(1)])]).unwrap();
@@ -73,7 +74,7 @@ fn value_can_be_written_after_its_time() {
 
 #[test]
 fn elements_of_a_list_go_one_by_one() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (store, table, clock) = open(directory.path(), StateKind::List);
     let mut state = table.list_state(0).unwrap();
     state.append(&keys(&[1]), &[0], &[numbers(&[Some(1)])]).unwrap();
@@ -87,7 +88,7 @@ fn elements_of_a_list_go_one_by_one() {
 
 #[test]
 fn entries_of_a_map_go_one_by_one() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (store, table, clock) = open(directory.path(), StateKind::Map { map_key: map_key() });
     let mut state = table.map_state(0).unwrap();
     let item = |name: &str| [texts(&[name.to_owned()])];
@@ -104,7 +105,7 @@ fn entries_of_a_map_go_one_by_one() {
 
 #[test]
 fn folding_begins_anew_after_the_time_of_a_row() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (store, table, clock) = open(directory.path(), reducers());
     let mut state = table.reducing_state(0).unwrap();
     state.add(&keys(&[1]), &vec![numbers(&[Some(5)]); 6]).unwrap();
@@ -118,7 +119,7 @@ fn folding_begins_anew_after_the_time_of_a_row() {
 
 #[test]
 fn timer_whose_time_to_live_is_over_is_never_due() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (store, table, clock) = open(directory.path(), StateKind::Timers);
     let mut state = table.timers(0).unwrap();
     state.set(&keys(&[1, 2]), &times(&[10, 20])).unwrap();
@@ -156,7 +157,8 @@ fn event() -> impl Strategy<Value = Event> {
 
 /// A store whose rows end, and what it should hold: for each key its number and end.
 fn run(events: &[Event], options: &StoreOptions) {
-    let directory = tempfile::tempdir().unwrap();
+    count_case();
+    let directory = scratch();
     let (clock, hand) = Clock::manual(START_MS);
     let options = StoreOptions { clock, ..options.clone() };
     let open = |parallelism, restore| {

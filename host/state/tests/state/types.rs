@@ -1,5 +1,6 @@
 //! Every column type, as key and as value, through memory and disk.
 
+use crate::effort::scratch;
 use arrow_array::*;
 use howdah_state::*;
 use std::sync::Arc;
@@ -91,7 +92,7 @@ fn open(
 
 /// Writes three rows, reads them back from the buffer, from disk and after a restart.
 fn round_trip(key: &[Column], key_columns: Vec<ArrayRef>, value: &[Column], columns: &[ArrayRef]) {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let keys = KeyBatch::new(&KeyEncoder::new(key).unwrap(), key_columns).unwrap();
     let mut table = open(directory.path(), key, value, Restore::Fresh);
     table.state.put(&keys, columns).unwrap();

@@ -1,7 +1,10 @@
 //! The `howdah` command.
 
+mod check;
 mod environment;
+mod facts;
 mod failure;
+mod inspect;
 mod nexmark;
 mod progress;
 mod run;
@@ -30,6 +33,8 @@ struct Arguments {
 enum Command {
     Run(run::Args),
     State(state::Args),
+    Check(check::Args),
+    Inspect(inspect::Args),
     Nexmark(nexmark::Args),
 }
 
@@ -39,6 +44,8 @@ fn main() -> ExitCode {
     let result = match &arguments.command {
         Command::Run(args) => run::run(args),
         Command::State(args) => state::run(args),
+        Command::Check(args) => check::run(args),
+        Command::Inspect(args) => inspect::run(args),
         Command::Nexmark(args) => nexmark::run(args),
     };
     match result {

@@ -139,7 +139,8 @@ impl Location {
         if place.is_dir() {
             return Self::of_directory(place);
         }
-        let config = PipelineConfig::load(place).map_err(|error| Failure::Usage(error.into()))?;
+        let config =
+            PipelineConfig::load_alone(place).map_err(|error| Failure::Usage(error.into()))?;
         Ok(Self {
             warehouse: config.warehouse(),
             state_directory: config.state_directory,

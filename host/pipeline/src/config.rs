@@ -277,8 +277,17 @@ const FILE_LIMIT_BYTES: u64 = 1 << 20;
 const SNAPSHOT_RETAINED_LEAST_MS: u64 = 5_000;
 
 impl PipelineConfig {
-    /// Reads and checks a pipeline file. What is wrong is named with its line.
+    /// Reads and checks a pipeline file, and looks for the files that it names. What is wrong is
+    /// named with its line.
     pub fn load(path: &Path) -> Result<Self> {
+        let config = Self::load_alone(path)?;
+        config.find_files()?;
+        Ok(config)
+    }
+
+    /// The same without a look for the files that it names: enough to find the state of the
+    /// pipeline, or to check another component.
+    pub fn load_alone(path: &Path) -> Result<Self> {
         let failed = |error| Error::io("read", path, error);
         // A pipe would be waited for, a device never ends.
         if !std::fs::metadata(path).map_err(failed)?.is_file() {
@@ -289,14 +298,20 @@ impl PipelineConfig {
         let file = File::open(path).map_err(failed)?;
         file.take(FILE_LIMIT_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
         if u64::try_from(text.len()).is_ok_and(|length| length <= FILE_LIMIT_BYTES) {
-            return Self::parse(path, &text);
+            return Self::parse_alone(path, &text);
         }
         Err(Error::config(path, 1, "the file is longer than 1 MiB, too long for a pipeline file"))
     }
 
-    /// The same for a text in memory; `path` is what errors name and what paths are
-    /// relative to.
+    /// What [`PipelineConfig::load`] does, for a text in memory; `path` is what errors name and
+    /// what paths are relative to.
     pub fn parse(path: &Path, text: &str) -> Result<Self> {
+        let config = Self::parse_alone(path, text)?;
+        config.find_files()?;
+        Ok(config)
+    }
+
+    fn parse_alone(path: &Path, text: &str) -> Result<Self> {
         let document = Document { file: path, text };
         let table = document.parse()?;
         let known = [
@@ -340,6 +355,33 @@ impl PipelineConfig {
         })
     }
 
+    /// Refuses files that are not there.
+    fn find_files(&self) -> Result<()> {
+        self.find_source()?;
+        let component = &self.operator.component;
+        match problem(&component.value) {
+            None => Ok(()),
+            Some(problem) => {
+                let shown = component.value.display();
+                let message = format!(
+                    "the component {shown} {problem}; build the operator, or mend the path"
+                );
+                Err(self.error(component.line, message))
+            }
+        }
+    }
+
+    /// Refuses a source file that is not there.
+    pub(crate) fn find_source(&self) -> Result<()> {
+        let path = &self.source.path;
+        match problem(&path.value) {
+            None => Ok(()),
+            Some(problem) => {
+                Err(self.error(path.line, format!("{} {problem}", path.value.display())))
+            }
+        }
+    }
+
     /// The warehouse directory of the state tables, in the state directory.
     pub fn warehouse(&self) -> PathBuf {
         self.state_directory.join(pipeline::WAREHOUSE)
@@ -361,6 +403,15 @@ impl PipelineConfig {
     /// An error on a line of the pipeline file.
     pub(crate) fn error(&self, line: u32, message: impl fmt::Display) -> Error {
         Error::config(&self.file, line, message)
+    }
+}
+
+/// Why a path is no file.
+fn problem(path: &Path) -> Option<&'static str> {
+    match (path.is_file(), path.exists()) {
+        (true, _) => None,
+        (false, true) => Some("is no file"),
+        (false, false) => Some("does not exist"),
     }
 }
 
@@ -410,10 +461,6 @@ fn source(root: &Section<'_>, directory: &Path, state_directory: &Path) -> Resul
             )
         })?,
     };
-    if !path.value.is_file() {
-        let problem = if path.value.exists() { "is no file" } else { "does not exist" };
-        return Err(section.error(path.line, format!("{} {problem}", path.value.display())));
-    }
     let final_newline = section.choice(
         "final-newline",
         &[("required", FinalNewline::Required), ("optional", FinalNewline::Optional)],
@@ -517,14 +564,6 @@ fn operator(root: &Section<'_>, directory: &Path) -> Result<OperatorConfig> {
     let section = root.section("operator", &known)?.required()?;
     let component = section.required_text("component")?;
     let component = Located { value: directory.join(component.value), line: component.line };
-    if !component.value.is_file() {
-        let problem = if component.value.exists() { "is no file" } else { "does not exist" };
-        let shown = component.value.display();
-        return Err(section.error(
-            component.line,
-            format!("the component {shown} {problem}; build the operator, or mend the path"),
-        ));
-    }
     let columns = section.open_section("columns")?;
     let columns = columns.entries().into_iter().map(|(field, value)| {
         let column = columns.text_of(&field.value, value)?;

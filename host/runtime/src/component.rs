@@ -109,7 +109,7 @@ impl fmt::Debug for Component {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         // A string takes everything.
         let _ = write!(text, "{byte:02x}");

@@ -72,11 +72,7 @@ impl Engine {
     /// [`ErrorKind::Host`] if the file cannot be read, [`ErrorKind::Component`] if it is not a
     /// component that this host can run. The message says how to build one that is.
     pub fn load(&self, path: &Path) -> Result<Component> {
-        let bytes = read(path).map_err(|error| {
-            let message = format!("cannot read component {}: {error}", path.display());
-            Error::with_source(ErrorKind::Host, message, error)
-        })?;
-        self.load_bytes(&path.display().to_string(), &bytes)
+        self.load_bytes(&path.display().to_string(), &read_component(path)?)
     }
 
     /// The same for bytes in memory; `name` is what errors call it.
@@ -108,6 +104,14 @@ impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine").field("options", &self.shared.options).finish_non_exhaustive()
     }
+}
+
+/// The bytes of a component file.
+pub(crate) fn read_component(path: &Path) -> Result<Vec<u8>> {
+    read(path).map_err(|error| {
+        let message = format!("cannot read component {}: {error}", path.display());
+        Error::with_source(ErrorKind::Host, message, error)
+    })
 }
 
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {

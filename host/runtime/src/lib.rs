@@ -42,6 +42,7 @@ mod error;
 mod exports;
 mod guest;
 mod host;
+mod inspect;
 mod instance;
 mod limits;
 mod metrics;
@@ -52,6 +53,9 @@ pub use component::Component;
 pub use engine::{Engine, EngineOptions};
 pub use error::{Error, ErrorKind, Result};
 pub use exports::Handlers;
+pub use inspect::{
+    CoreModule, CustomSection, Difference, DifferenceKind, Inspection, Memory, Producer,
+};
 pub use instance::{Context, Input, Instance, Output};
 pub use limits::Limits;
 pub use metrics::InstanceMetrics;

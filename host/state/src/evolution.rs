@@ -231,42 +231,87 @@ fn wanted_value(stored: &TableSchema, wanted: &StateDescriptor) -> Vec<Column> {
     value
 }
 
-/// Compares what is stored with what is asked for.
-fn check(table: &str, stored: &TableSchema, wanted: &StateDescriptor, rescale: bool) -> Result<()> {
-    let mut differences = Vec::new();
-    if stored.key_groups.count() != wanted.key_groups {
-        differences.push(format!(
-            "key groups: stored {}, asked for {} (they are fixed for the life of a table)",
-            stored.key_groups.count(),
-            wanted.key_groups
-        ));
+/// A difference between a stored table and the state that is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct SchemaChange {
+    /// What differs: `value column 2`, `kind`.
+    pub what: String,
+    /// What is stored: of a column name and type.
+    pub stored: String,
+    /// What is asked for.
+    pub wanted: String,
+    /// Why it cannot be, with the way out; `None`: the table is opened so, as it is.
+    pub refused: Option<String>,
+}
+
+impl std::fmt::Display for SchemaChange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { what, stored, wanted, refused } = self;
+        write!(f, "{what}: stored {stored}, asked for {wanted}")?;
+        match refused {
+            Some(advice) => write!(f, " ({advice})"),
+            None => Ok(()),
+        }
     }
-    if stored.key_groups.parallelism() != wanted.parallelism && !rescale {
-        differences.push(format!(
-            "parallelism: stored {}, asked for {} (restore rescaled to change it)",
-            stored.key_groups.parallelism(),
-            wanted.parallelism
-        ));
-    }
+}
+
+/// Every difference between what is stored and what is asked for.
+pub(crate) fn compare(
+    stored: &TableSchema,
+    wanted: &StateDescriptor,
+    rescale: bool,
+) -> Vec<SchemaChange> {
+    let mut changes = Vec::new();
+    let mut differ = |what: &str, stored: String, wanted: String, advice: Option<&str>| {
+        if stored != wanted {
+            let refused = advice.map(str::to_owned);
+            changes.push(SchemaChange { what: what.to_owned(), stored, wanted, refused });
+        }
+    };
+    differ(
+        "key groups",
+        stored.key_groups.count().to_string(),
+        wanted.key_groups.to_string(),
+        Some("they are fixed for the life of a table"),
+    );
+    differ(
+        "parallelism",
+        stored.key_groups.parallelism().to_string(),
+        wanted.parallelism.to_string(),
+        if rescale { None } else { Some("restore rescaled to change it") },
+    );
     if stored.kind != wanted.kind {
-        differences.push(format!("kind: stored {}, asked for {}", stored.kind, wanted.kind));
+        changes.push(SchemaChange {
+            what: "kind".to_owned(),
+            stored: stored.kind.to_string(),
+            wanted: wanted.kind.to_string(),
+            refused: Some("the kind cannot change, nor what of it is the map key".to_owned()),
+        });
     }
     let (row_key, _) = wanted.kind.row_key(&wanted.key);
     for at in 0..stored.key().len().max(row_key.len()) {
         let (stored, wanted) = (stored.key().get(at), row_key.get(at));
         if stored != wanted {
-            differences.push(difference("key", at, stored, wanted, "keys cannot change"));
+            changes.push(difference("key", at, stored, wanted, Some("keys cannot change")));
         }
     }
     let own = stored.expires_column().unwrap_or(stored.value.len());
     let values = stored.value.get(..own).unwrap_or_default();
     for at in 0..values.len().max(wanted.value.len()) {
         let (stored, wanted) = (values.get(at), wanted.value.get(at));
-        if let Some(advice) = refuse(stored, wanted) {
-            differences.push(difference("value", at, stored, wanted, advice));
+        if stored != wanted {
+            changes.push(difference("value", at, stored, wanted, refuse(stored, wanted)));
         }
     }
-    if differences.is_empty() {
+    changes
+}
+
+/// Refuses differences that a table cannot go on with.
+fn check(table: &str, stored: &TableSchema, wanted: &StateDescriptor, rescale: bool) -> Result<()> {
+    let changes = compare(stored, wanted, rescale);
+    let refused = changes.iter().filter(|change| change.refused.is_some());
+    let refused: Vec<String> = refused.map(ToString::to_string).collect();
+    if refused.is_empty() {
         return Ok(());
     }
     Err(Error::new(
@@ -274,7 +319,7 @@ fn check(table: &str, stored: &TableSchema, wanted: &StateDescriptor, rescale: b
         format!(
             "state table {table} has another shape than the operator asks for: {}; use the \
              operator that wrote it, or start afresh",
-            differences.join("; ")
+            refused.join("; ")
         ),
     ))
 }
@@ -315,17 +360,18 @@ fn difference(
     at: usize,
     stored: Option<&Column>,
     wanted: Option<&Column>,
-    advice: &str,
-) -> String {
+    advice: Option<&str>,
+) -> SchemaChange {
     let describe = |column: Option<&Column>| match column {
         Some(Column { name, column_type, nullable }) => {
             format!("`{name}` {column_type}{}", if *nullable { ", nullable" } else { "" })
         }
         None => "nothing".to_owned(),
     };
-    format!(
-        "{what} column {at}: stored {}, asked for {} ({advice})",
-        describe(stored),
-        describe(wanted)
-    )
+    SchemaChange {
+        what: format!("{what} column {at}"),
+        stored: describe(stored),
+        wanted: describe(wanted),
+        refused: advice.map(str::to_owned),
+    }
 }

@@ -176,6 +176,7 @@ pub use clock::{Clock, ManualClock};
 pub use column::{Column, ColumnType, UnknownColumnType};
 pub use data_file::ReadMode;
 pub use error::{Error, ErrorKind, Result};
+pub use evolution::SchemaChange;
 pub use fault::{Effect, Fault, Faults, IoCall, IoKind};
 pub use key::{EncodedKeys, KeyBatch, KeyEncoder};
 pub use key_group::KeyGroups;

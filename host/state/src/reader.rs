@@ -2,7 +2,7 @@
 
 use crate::committer::files_of;
 use crate::data_file::{DamagedSidecar, ScannedRows};
-use crate::evolution::{read_newest_schema, read_schema};
+use crate::evolution::{self, SchemaChange, read_newest_schema, read_schema};
 use crate::file_system::{FileSystem, resolve};
 use crate::lease::SnapshotLease;
 use crate::metadata::{
@@ -15,7 +15,7 @@ use crate::rows::after;
 use crate::schema::TableSchema;
 use crate::store::{check_name, check_table_name, table_directory};
 use crate::value_column::ValueColumn;
-use crate::{Column, EncodedKeys, Error, ErrorKind, KeyBatch, Result, StateKind};
+use crate::{Column, EncodedKeys, Error, ErrorKind, KeyBatch, Result, StateDescriptor, StateKind};
 use arrow_array::{ArrayRef, Int32Array, RecordBatch, UInt32Array};
 use arrow_schema::SchemaRef;
 use paimon::spec::Snapshot;
@@ -157,6 +157,20 @@ impl StateReader {
     /// As [`StateReader::scan`].
     pub fn schema_at(&self, at: &At) -> Result<SchemaRef> {
         Ok(self.schema_of(&self.snapshot(at)?)?.rows)
+    }
+
+    /// How a version differs from the state that is asked for. Nothing that is refused: a store
+    /// opens the table so, from that version on. With `rescale`, the parallelism may differ.
+    ///
+    /// # Errors
+    /// As [`StateReader::scan`].
+    pub fn compare(
+        &self,
+        at: &At,
+        wanted: &StateDescriptor,
+        rescale: bool,
+    ) -> Result<Vec<SchemaChange>> {
+        Ok(evolution::compare(&self.schema_of(&self.snapshot(at)?)?, wanted, rescale))
     }
 
     /// The number of the snapshot of a version, as [`Restore::Snapshot`](crate::Restore::Snapshot)

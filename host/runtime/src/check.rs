@@ -49,8 +49,8 @@ pub(crate) fn header(name: &str, bytes: &[u8]) -> Result<()> {
         Some(&COMPONENT_HEADER) => Ok(()),
         Some(&MODULE_HEADER) => refuse(
             name,
-            "is a core module, not a component: encode it, for example with \
-             `wasm-tools component new`, or with crate wit-component",
+            "is a core module, not a component: `howdah build` makes one of a project, \
+             `wasm-tools component new` or crate wit-component of a module",
         ),
         Some(_) => refuse(name, "has an unknown WebAssembly version"),
         None => refuse(name, "is cut off: build or copy it again"),

@@ -29,8 +29,11 @@ const MANIFESTS_LIMIT: usize = 30;
 /// Levels of sorted runs: the oldest is at the top; 0 is for other writers.
 pub(crate) const TOP_LEVEL: i32 = 62;
 /// While the deletion vectors of a bucket are smaller than this, they share one index file;
-/// above, each data file has its own, so that a commit rewrites only what it touched.
+/// above, a commit rewrites only the index files with a vector that it touched.
 const SHARED_INDEX_LIMIT_BYTES: u64 = 64 << 10;
+/// Deletion vectors that a commit rewrites share index files of this size: few files are written
+/// and made durable, and few bytes are written again when only one of the vectors changes next.
+const INDEX_LIMIT_BYTES: u64 = 256 << 10;
 
 /// What a commit changes.
 #[derive(Debug)]
@@ -263,7 +266,7 @@ impl Committer {
     ) -> Result<Next> {
         let removed: Vec<_> =
             self.pin.files().map(|pinned| entry(FileKind::Delete, &pinned.file)).collect();
-        let removal = self.write_manifest(&removed)?;
+        let removal = self.write_manifest(&self.files.without_sync()?, &removed)?;
         written.extend(removal.iter().map(|meta| self.table.manifests().join(meta.file_name())));
         let buckets = vec![Vec::new(); schema.key_groups.parallelism() as usize];
         let empty = Arc::new(Pin { snapshot: self.pin.snapshot, buckets });
@@ -283,26 +286,33 @@ impl Committer {
     }
 
     /// Writes a snapshot and what it names; `written` gets the latter, as far as it comes.
+    ///
+    /// What it names is made durable at the end, all of it together: the file system then writes
+    /// its own records once, not once for each file.
     fn write(&self, id: i64, change: &Change, written: &mut Vec<PathBuf>) -> Result<Next> {
         let manifests = self.table.manifests();
+        let unsynced = self.files.without_sync()?;
         let pin = self.next_pin(id, change)?;
-        let index_files = self.next_index_files(&pin, change, written)?;
+        let index_files = self.next_index_files(&unsynced, &pin, change, written)?;
         let index_changed = index_files != self.index_files;
         let index_manifest = match index_changed {
-            true => manifest::write_index(&self.files, &self.table, &index_files)?,
+            true => manifest::write_index(&unsynced, &self.table, &index_files)?,
             false => self.index_manifest.clone(),
         };
         written.extend(index_manifest.iter().filter(|_| index_changed).map(|n| manifests.join(n)));
-        let delta = self.write_delta(change)?;
+        let delta = self.write_delta(&unsynced, change)?;
         written.extend(delta.iter().map(|meta| manifests.join(meta.file_name())));
-        let base = self.base_manifests()?;
+        let base = self.base_manifests(&unsynced)?;
         if base != self.manifests {
             written.extend(base.iter().map(|meta| manifests.join(meta.file_name())));
         }
-        let base_list = manifest::write_list(&self.files, &self.table, "0", &base)?;
+        let base_list = manifest::write_list(&unsynced, &self.table, "0", &base)?;
         written.push(manifests.join(&base_list));
-        let delta_list = manifest::write_list(&self.files, &self.table, "1", delta.as_slice())?;
+        let delta_list = manifest::write_list(&unsynced, &self.table, "1", delta.as_slice())?;
         written.push(manifests.join(&delta_list));
+        for path in written.iter() {
+            self.files.sync_path(path)?;
+        }
         let lists = [base_list, delta_list];
         for bucket in change.added.iter().map(|file| file.bucket).collect::<BTreeSet<_>>() {
             self.files.sync_directory(&self.table.bucket(bucket))?;
@@ -412,6 +422,7 @@ impl Committer {
     /// The deletion-vector index files after a change; rewrites those it touches.
     fn next_index_files(
         &self,
+        unsynced: &FileSystem,
         pin: &Pin,
         change: &Change,
         written: &mut Vec<PathBuf>,
@@ -427,7 +438,7 @@ impl Committer {
                 .filter(|(of, _)| *of == bucket)
                 .map(|(_, meta)| meta)
                 .collect();
-            let rewritten = self.rewrite_index_files(&old, of_bucket, change, written)?;
+            let rewritten = self.rewrite_index_files(unsynced, &old, of_bucket, change, written)?;
             next.extend(rewritten.into_iter().map(|meta| (bucket, meta)));
         }
         next.sort_by_key(|(bucket, _)| *bucket);
@@ -447,6 +458,7 @@ impl Committer {
 
     fn rewrite_index_files(
         &self,
+        unsynced: &FileSystem,
         old: &[&IndexFileMeta],
         of_bucket: &[PinnedFile],
         change: &Change,
@@ -479,49 +491,63 @@ impl Committer {
         if with_dead.is_empty() {
             return Ok(Vec::new());
         }
-        let total_bytes: u64 =
-            with_dead.iter().map(|(_, dead)| dead.serialized_size() as u64).sum();
-        let directory = self.table.index();
-        let mut write = |vectors: &[(&str, &RoaringBitmap)]| -> Result<IndexFileMeta> {
-            let meta = deletion_vector::write(&self.files, &directory, vectors)?;
-            written.push(directory.join(&meta.file_name));
-            Ok(meta)
+        let bytes = |vectors: &[(&str, &RoaringBitmap)]| -> u64 {
+            vectors.iter().map(|(_, dead)| dead.serialized_size() as u64).sum()
         };
-        if total_bytes <= SHARED_INDEX_LIMIT_BYTES {
-            return Ok(vec![write(&with_dead)?]);
-        }
         let covered: HashSet<String> = kept.iter().flat_map(|meta| covers(meta)).collect();
-        let mut next: Vec<IndexFileMeta> = kept.into_iter().cloned().collect();
-        for vector in with_dead.iter().filter(|(name, _)| !covered.contains(*name)) {
-            next.push(write(&[*vector])?);
+        let (rewritten, mut next) = match bytes(&with_dead) <= SHARED_INDEX_LIMIT_BYTES {
+            true => (with_dead, Vec::new()),
+            false => {
+                let not_kept = with_dead.into_iter().filter(|(name, _)| !covered.contains(*name));
+                (not_kept.collect(), kept.into_iter().cloned().collect::<Vec<_>>())
+            }
+        };
+        let directory = self.table.index();
+        let mut rest = rewritten.as_slice();
+        while !rest.is_empty() {
+            let fit = (1..=rest.len())
+                .take_while(|&count| bytes(rest.get(..count).unwrap_or(rest)) <= INDEX_LIMIT_BYTES);
+            let (together, following) = rest.split_at(fit.last().unwrap_or(1));
+            let meta = deletion_vector::write(unsynced, &directory, together)?;
+            written.push(directory.join(&meta.file_name));
+            next.push(meta);
+            rest = following;
         }
         Ok(next)
     }
 
     /// The manifest of what a change adds and removes, if it does.
-    fn write_delta(&self, change: &Change) -> Result<Option<ManifestFileMeta>> {
+    fn write_delta(
+        &self,
+        unsynced: &FileSystem,
+        change: &Change,
+    ) -> Result<Option<ManifestFileMeta>> {
         let removed = self
             .pin
             .files()
             .filter(|pinned| change.removed.contains(&pinned.file.id))
             .map(|pinned| entry(FileKind::Delete, &pinned.file));
         let added = change.added.iter().map(|file| entry(FileKind::Add, file));
-        self.write_manifest(&removed.chain(added).collect::<Vec<_>>())
+        self.write_manifest(unsynced, &removed.chain(added).collect::<Vec<_>>())
     }
 
     /// What the next base list names: all manifests so far, merged into one when there are many.
-    fn base_manifests(&self) -> Result<Vec<ManifestFileMeta>> {
+    fn base_manifests(&self, unsynced: &FileSystem) -> Result<Vec<ManifestFileMeta>> {
         if self.manifests.len() <= MANIFESTS_LIMIT {
             return Ok(self.manifests.clone());
         }
         let live: Vec<_> =
             self.pin.files().map(|pinned| entry(FileKind::Add, &pinned.file)).collect();
-        Ok(self.write_manifest(&live)?.into_iter().collect())
+        Ok(self.write_manifest(unsynced, &live)?.into_iter().collect())
     }
 
-    fn write_manifest(&self, entries: &[manifest::Entry<'_>]) -> Result<Option<ManifestFileMeta>> {
+    fn write_manifest(
+        &self,
+        unsynced: &FileSystem,
+        entries: &[manifest::Entry<'_>],
+    ) -> Result<Option<ManifestFileMeta>> {
         let buckets = self.schema.key_groups.parallelism();
-        manifest::write(&self.files, &self.table, self.schema.schema_id, buckets, entries)
+        manifest::write(unsynced, &self.table, self.schema.schema_id, buckets, entries)
     }
 
     fn write_snapshot(

@@ -142,6 +142,20 @@ impl FileSystem {
         file.sync().map_err(|error| Error::io("write", &file.path, error))
     }
 
+    /// The same files, where what is written becomes durable only by [`FileSystem::sync_path`].
+    pub(crate) fn without_sync(&self) -> Result<Self> {
+        Ok(Self::new(false, self.disk.faults.clone())?.with_read_mode(self.read_mode))
+    }
+
+    /// Makes what was written to a file that is closed durable, if the store is set so.
+    pub(crate) fn sync_path(&self, path: &Path) -> Result<()> {
+        if !self.sync {
+            return Ok(());
+        }
+        let synced = self.disk.sync(IoKind::Sync, path, || File::open(path)?.sync_all());
+        synced.map_err(|error| Error::io("write", path, error))
+    }
+
     /// Makes new names in a directory durable, if the store is set so.
     pub(crate) fn sync_directory(&self, path: &Path) -> Result<()> {
         if !self.sync {

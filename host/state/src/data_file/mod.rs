@@ -4,6 +4,7 @@
 //! mapped, key columns without nulls. Whatever another engine makes of it later is read
 //! through crate `parquet`, slower, with the same answers.
 
+mod chunk;
 mod content;
 mod decoded;
 mod expiry;

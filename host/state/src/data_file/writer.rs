@@ -1,5 +1,6 @@
 //! Writes data files in the layout that the probe searches in place.
 
+use super::chunk::RowGroup;
 use super::sidecar::{SUFFIX, SidecarBuilder};
 use super::statistics::{ColumnRange, binary_row, datum};
 use super::{Content, DamagedSidecar, DataFile};
@@ -8,12 +9,12 @@ use crate::schema::{KEY_GROUP_COLUMN, LEADING_COLUMNS, TableSchema, to_paimon};
 use crate::{Column, ColumnType, Error, ErrorKind, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{ArrayRef, Int8Array, Int32Array, Int64Array, RecordBatch};
+use arrow_array::{Array, ArrayRef, Int8Array, Int32Array, Int64Array, RecordBatch};
 use paimon::spec::{DataFileMeta, DataType, Datum};
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::arrow::ArrowSchemaConverter;
 use parquet::basic::{Compression, Encoding};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -43,7 +44,8 @@ pub(crate) struct DataFileWriter<'a> {
     schema: &'a TableSchema,
     path: PathBuf,
     unfinished: Unfinished<'a>,
-    writer: ArrowWriter<BufWriter<Checksummed>>,
+    writer: SerializedFileWriter<BufWriter<Checksummed>>,
+    row_group: RowGroup,
     sidecar: SidecarBuilder,
     rows: usize,
     /// Of `kg` and the key columns.
@@ -61,13 +63,16 @@ impl<'a> DataFileWriter<'a> {
         directory: &Path,
     ) -> Result<Self> {
         let path = directory.join(format!("data-{}-0.parquet", crate::seam::unique_name()));
-        let options = ArrowWriterOptions::new()
-            .with_properties(properties(schema))
-            .with_skip_arrow_metadata(true);
         let file = Checksummed { file: files.create(&path)?, hasher: crc32fast::Hasher::new() };
         let file = BufWriter::with_capacity(1 << 18, file);
-        let writer = ArrowWriter::try_new_with_options(file, schema.file.clone(), options)
-            .map_err(|error| write_error(&path, error))?;
+        let start = || {
+            let parquet_schema = ArrowSchemaConverter::new().convert(&schema.file)?;
+            let root = parquet_schema.root_schema_ptr();
+            let writer = SerializedFileWriter::new(file, root, Arc::new(properties(schema)))?;
+            let row_group = RowGroup::new(&writer, &schema.file)?;
+            Ok((writer, row_group))
+        };
+        let (writer, row_group) = start().map_err(|error| write_error(&path, error))?;
         let ranges = key_row(schema).map(|column| ColumnRange::new(&column)).collect();
         Ok(Self {
             files,
@@ -75,6 +80,7 @@ impl<'a> DataFileWriter<'a> {
             unfinished: Unfinished { files, paths: vec![path.clone()] },
             path,
             writer,
+            row_group,
             sidecar: SidecarBuilder::default(),
             rows: 0,
             ranges,
@@ -105,7 +111,30 @@ impl<'a> DataFileWriter<'a> {
             ))
         })?;
         self.note(&batch)?;
-        self.writer.write(&batch).map_err(|error| write_error(&self.path, error))
+        self.encode(batch.columns()).map_err(|error| write_error(&self.path, error))
+    }
+
+    /// Takes rows into the row group, and begins another one whenever it is full.
+    fn encode(&mut self, columns: &[ArrayRef]) -> parquet::errors::Result<()> {
+        let rows = columns.first().map_or(0, Array::len);
+        let bytes: usize = columns.iter().map(array_bytes).sum();
+        let row_bytes = bytes.checked_div(rows).unwrap_or(0).max(1);
+        let mut at = 0;
+        while at < rows {
+            let room = ROW_GROUP_BYTES.saturating_sub(self.row_group.bytes());
+            let end = rows.min(at + (room / row_bytes).max(1));
+            self.row_group.write(columns, at..end)?;
+            at = end;
+            if self.row_group.bytes() + row_bytes > ROW_GROUP_BYTES {
+                self.end_row_group()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end_row_group(&mut self) -> parquet::errors::Result<()> {
+        std::mem::replace(&mut self.row_group, RowGroup::new(&self.writer, &self.schema.file)?)
+            .finish(&mut self.writer)
     }
 
     /// Rows written so far.
@@ -147,7 +176,13 @@ impl<'a> DataFileWriter<'a> {
     }
 
     /// Completes the file, durable if the store is set so, and opens it for reading.
-    pub(crate) fn finish(self, bucket: u32, level: i32, source: Source) -> Result<Arc<DataFile>> {
+    pub(crate) fn finish(
+        mut self,
+        bucket: u32,
+        level: i32,
+        source: Source,
+    ) -> Result<Arc<DataFile>> {
+        self.end_row_group().map_err(|error| write_error(&self.path, error))?;
         let Self { files, schema, path, mut unfinished, writer, sidecar, rows, ranges, .. } = self;
         let buffer = writer.into_inner().map_err(|error| write_error(&path, error))?;
         let Checksummed { file, hasher } =
@@ -290,7 +325,6 @@ fn properties(schema: &TableSchema) -> WriterProperties {
         .set_statistics_enabled(EnabledStatistics::None)
         .set_data_page_row_count_limit(PAGE_ROWS)
         .set_write_batch_size(PAGE_STEP_ROWS)
-        .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
         .set_column_dictionary_enabled(path("_VALUE_KIND"), true)
         .set_column_dictionary_enabled(path(KEY_GROUP_COLUMN), true)
         .set_column_statistics_enabled(path(KEY_GROUP_COLUMN), EnabledStatistics::Page);
@@ -308,6 +342,11 @@ fn properties(schema: &TableSchema) -> WriterProperties {
         }
     }
     builder.build()
+}
+
+/// Bytes of the values of an array.
+fn array_bytes(array: &ArrayRef) -> usize {
+    array.to_data().get_slice_memory_size().unwrap_or_default()
 }
 
 fn write_error(path: &Path, error: parquet::errors::ParquetError) -> Error {

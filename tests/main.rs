@@ -23,6 +23,7 @@ mod fresh_start;
 mod hostile_guests;
 mod inspect;
 mod kill;
+mod languages;
 mod live_reads;
 mod many_checkpoints;
 mod nexmark_file;

@@ -4,6 +4,7 @@ mod bench;
 mod bench_state;
 mod command;
 mod demo;
+mod languages;
 mod measure;
 mod setup;
 mod test;

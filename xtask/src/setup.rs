@@ -1,6 +1,7 @@
 //! What the build and the tests need, and how to get it.
 
 use crate::command::{output, run as run_command, say, succeeds};
+use crate::languages::Language;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -18,6 +19,24 @@ pub(crate) struct Args {
     /// Get RocksDB too, which `cargo xtask bench state` compares with; downloads 330 MB
     #[arg(long)]
     rocksdb: bool,
+    #[command(flatten)]
+    languages: Chosen,
+}
+
+/// Languages of operators whose toolchains are wanted.
+#[derive(Debug, clap::Args)]
+struct Chosen {
+    /// Get what makes components of operators in Python (componentize-py, 50 MB)
+    #[arg(long)]
+    python: bool,
+}
+
+impl Chosen {
+    fn languages(&self) -> impl Iterator<Item = Language> {
+        [(self.python, Language::Python)]
+            .into_iter()
+            .filter_map(|(chosen, language)| chosen.then_some(language))
+    }
 }
 
 /// Runs `cargo xtask setup`.
@@ -25,6 +44,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     prepare(workspace)?;
     if args.rocksdb {
         say(&format!("RocksDB         {}", get_rocksdb(workspace)?.display()));
+    }
+    for language in args.languages.languages() {
+        say(&format!("{language:<15} {}", language.set_up(workspace)?));
     }
     Ok(())
 }
@@ -128,21 +150,20 @@ fn run_as_root(words: &[&str]) {
 }
 
 fn oracle_python(workspace: &Workspace) -> Result<String> {
-    environment(workspace, &workspace.oracle_python(), "requirements.txt")
+    environment(&workspace.oracle_python(), &workspace.root.join("tests/oracles/requirements.txt"))
 }
 
 /// The tests skip what has no build for this machine.
 fn readers_python(workspace: &Workspace) -> String {
-    environment(workspace, &workspace.readers_python(), "readers.txt")
+    environment(&workspace.readers_python(), &workspace.root.join("tests/oracles/readers.txt"))
         .unwrap_or_else(|error| format!("skipped: {error:#}"))
 }
 
-/// Makes the virtual environment of a Python with these packages of `tests/oracles`, unless it is
-/// there with the same.
-fn environment(workspace: &Workspace, python: &Path, packages: &str) -> Result<String> {
+/// Makes the virtual environment of a Python with these packages, unless it is there with the
+/// same.
+pub(crate) fn environment(python: &Path, requirements: &Path) -> Result<String> {
     let directory = python.ancestors().nth(2).context("a Python has no environment")?;
-    let requirements = workspace.root.join("tests/oracles").join(packages);
-    let wanted = std::fs::read_to_string(&requirements)
+    let wanted = std::fs::read_to_string(requirements)
         .with_context(|| format!("cannot read {}", requirements.display()))?;
     // Written last: a half-made environment has none.
     let stamp = directory.join("requirements.txt");
@@ -174,9 +195,9 @@ fn environment(workspace: &Workspace, python: &Path, packages: &str) -> Result<S
                 "--no-deps",
                 "-r",
             ])
-            .arg(&requirements),
+            .arg(requirements),
     )
-    .context("cannot install the packages that the tests compare with")?;
+    .with_context(|| format!("cannot install the packages of {}", requirements.display()))?;
     std::fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))?;
     Ok(python.display().to_string())
 }

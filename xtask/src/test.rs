@@ -1,6 +1,7 @@
 //! `cargo xtask test`.
 
 use crate::command::{output, run as run_command, say};
+use crate::languages::Language;
 use crate::measure;
 use crate::setup;
 use crate::workspace::Workspace;
@@ -31,6 +32,9 @@ pub(crate) struct Args {
 /// Runs `cargo xtask test`.
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     setup::prepare(workspace)?;
+    if args.cargo.is_empty() {
+        Language::ALL.iter().try_for_each(|language| language.test(workspace))?;
+    }
     let mut command = workspace.cargo();
     command.arg("test");
     if !args.cargo.iter().any(|word| word == "-p" || word == "--package") {
@@ -39,6 +43,11 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     command.args(&args.cargo);
     command.env("HOWDAH_ORACLE_PYTHON", workspace.oracle_python());
     command.env("HOWDAH_READERS_PYTHON", workspace.readers_python());
+    for language in Language::ALL {
+        if let Some(directory) = language.build_operators(workspace)? {
+            command.env(language.operators_variable(), directory);
+        }
+    }
     let memory = memory_directory()?;
     if let Some(directory) = &memory {
         command.env("HOWDAH_TEST_DIRECTORY", directory.path());

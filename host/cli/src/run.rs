@@ -125,7 +125,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     })
     .context("cannot set up the WebAssembly engine")?;
     let pipeline = Pipeline::prepare(config, &engine).map_err(failure)?;
-    let handle = pipeline.start(StartOptions { from: start_from(args) }).map_err(failure)?;
+    let handle = pipeline
+        .start(StartOptions { from: start_from(args), ..StartOptions::default() })
+        .map_err(failure)?;
     let stopper = handle.stopper();
     signals.on_request(move || stopper.stop());
 

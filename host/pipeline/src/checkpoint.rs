@@ -115,7 +115,7 @@ pub struct Shape {
     pub states: Vec<StateShape>,
 }
 
-/// The columns of a state.
+/// The columns of a state, or of timers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct StateShape {
@@ -123,10 +123,24 @@ pub struct StateShape {
     pub state: String,
     /// The version that the operator declared.
     pub schema_version: u32,
+    /// What its rows are: `value`, `list`, `map`, `reducing(sum, max)`, `timers`.
+    #[serde(default = "value_kind")]
+    pub kind: String,
     /// Key columns, as `name type` or `name type nullable`.
     pub key: Vec<String>,
+    /// Columns of the map key, the same way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub map_key: Vec<String>,
     /// Value columns, the same way.
     pub value: Vec<String>,
+    /// How long its rows live after they were last written, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_ms: Option<u64>,
+}
+
+/// The kind of all states in documents that do not say it.
+fn value_kind() -> String {
+    "value".to_owned()
 }
 
 /// A completed checkpoint.

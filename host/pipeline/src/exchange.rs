@@ -24,6 +24,9 @@ pub(crate) struct Rows {
 pub(crate) enum Message {
     /// The next rows.
     Rows(Rows),
+    /// The watermark has risen: no later row has an event time at or before it. Only for
+    /// operators that go by it.
+    Watermark(i64),
     /// All rows before belong to the checkpoint, none after.
     Barrier {
         /// Which one.

@@ -22,7 +22,7 @@ use crate::watermark::Watermark;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use howdah_runtime::{Component, Context, Engine, InputSpec, Instance, OperatorSpec};
 use howdah_state::{
-    Clock, Column, KeyGroups, StateDescriptor, StateStore, StateTable, StoreOptions,
+    Clock, Column, KeyGroups, StateDescriptor, StateKind, StateStore, StateTable, StoreOptions,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -56,10 +56,19 @@ pub enum StartFrom {
 }
 
 /// How to start a pipeline.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone)]
 pub struct StartOptions {
     /// Where to begin.
     pub from: StartFrom,
+    /// The clock that operators, their processing-time timers and times to live go by. Default:
+    /// that of the machine.
+    pub clock: Clock,
+}
+
+impl Default for StartOptions {
+    fn default() -> Self {
+        Self { from: StartFrom::default(), clock: Clock::system() }
+    }
 }
 
 /// A checked pipeline that holds the lock on its state directory and is ready to start.
@@ -114,9 +123,10 @@ impl Pipeline {
     /// Fails when there is no checkpoint to start from, it is damaged, or the pipeline has
     /// changed so that it no longer fits.
     pub fn start(self, options: StartOptions) -> Result<Handle> {
+        let StartOptions { from, clock } = options;
         let state_directory = &self.config.state_directory;
         let sync = self.config.checkpoint.sync;
-        let from = FreshStart::finish_first(state_directory, options.from)?;
+        let from = FreshStart::finish_first(state_directory, from)?;
         let restore = Restore::choose(state_directory, from, &self.shape())?;
         let checkpoint = restore.checkpoint.as_ref();
         // All that may refuse comes before all that changes something on disk.
@@ -145,8 +155,8 @@ impl Pipeline {
         if let Some(fresh_start) = fresh_start {
             fresh_start.end()?;
         }
-        let (store, tables) = self.open_states(checkpoint)?;
-        let instances = self.instantiate(&tables, checkpoint)?;
+        let (store, tables) = self.open_states(checkpoint, &clock)?;
+        let instances = self.instantiate(&tables, checkpoint, &clock)?;
         self.launch(Launch {
             restore,
             source,
@@ -166,12 +176,23 @@ impl Pipeline {
             let nullable = if column.nullable { " nullable" } else { "" };
             format!("{} {}{nullable}", column.name, column.column_type)
         };
-        let key: Vec<String> = self.input.key_columns().iter().map(describe).collect();
-        let state = |state: &howdah_runtime::StateSpec| StateShape {
-            state: state.name.clone(),
-            schema_version: state.schema_version,
+        let columns = |columns: &[Column]| columns.iter().map(describe).collect::<Vec<String>>();
+        let key = columns(&self.input.key_columns());
+        let versions = self.spec.states.iter().map(|state| state.schema_version);
+        let tables = self.spec.tables(&self.config.name, &self.config.operator.name);
+        // Timers have no version.
+        let tables = tables.iter().zip(versions.chain(std::iter::repeat(0)));
+        let state = |(table, schema_version): (&StateDescriptor, u32)| StateShape {
+            state: table.state.clone(),
+            schema_version,
+            kind: table.kind.to_string(),
             key: key.clone(),
-            value: state.fields.iter().map(describe).collect(),
+            map_key: match &table.kind {
+                StateKind::Map { map_key } => columns(map_key),
+                _ => Vec::new(),
+            },
+            value: columns(&table.value),
+            ttl_ms: table.ttl_ms,
         };
         let source = &self.config.source;
         let filter = source.filter.iter();
@@ -191,7 +212,7 @@ impl Pipeline {
             sink: self.config.sink.sink_type.name().to_owned(),
             sink_path: self.config.sink.stated_path.clone(),
             sink_format: self.config.sink.format.name().to_owned(),
-            states: self.spec.states.iter().map(state).collect(),
+            states: tables.map(state).collect(),
         }
     }
 
@@ -219,10 +240,16 @@ impl Pipeline {
         dead_letter::Claim::check(path, state_directory, position, sync).map(Some)
     }
 
-    fn open_states(&self, checkpoint: Option<&Checkpoint>) -> Result<(StateStore, Vec<Table>)> {
+    /// Opens the tables of all states and timers.
+    fn open_states(
+        &self,
+        checkpoint: Option<&Checkpoint>,
+        clock: &Clock,
+    ) -> Result<(StateStore, Vec<Table>)> {
         let options = StoreOptions {
             sync: self.config.checkpoint.sync,
             snapshot_retained_ms: self.config.checkpoint.snapshot_retained_ms,
+            clock: clock.clone(),
             ..StoreOptions::default()
         };
         let store = StateStore::open(&self.config.warehouse(), &self.config.tenant, options)?;
@@ -256,6 +283,7 @@ impl Pipeline {
         &self,
         tables: &[Table],
         checkpoint: Option<&Checkpoint>,
+        clock: &Clock,
     ) -> Result<Vec<Instance>> {
         let tables: Vec<StateTable> = tables.iter().map(|table| table.table.clone()).collect();
         let instance = |subtask| {
@@ -268,7 +296,7 @@ impl Pipeline {
                 config: self.config.operator.config.clone(),
                 restored_from: checkpoint.map(|checkpoint| checkpoint.id),
                 watermark: checkpoint.and_then(|c| c.watermark).unwrap_or(i64::MIN),
-                clock: Clock::system(),
+                clock: clock.clone(),
             };
             let limits = &self.config.operator.limits;
             Ok(self.component.instantiate(&self.spec, context, limits, &tables)?)
@@ -303,6 +331,8 @@ impl Pipeline {
             exchange: Exchange::new(&self.input, self.plan.key().to_vec(), groups)?,
             watermark: has_event_time
                 .then(|| Watermark::new(config.source.watermark_delay_ms, watermark)),
+            announces_watermark: !self.spec.timers.is_empty()
+                || self.component.handlers().watermark,
             dead_letters: launch.dead_letters,
             earlier_dead_letters: restored
                 .as_ref()
@@ -386,6 +416,7 @@ impl Pipeline {
                 sink: sink_sender.clone(),
                 reports: reports.clone(),
                 counters: Arc::clone(&counters),
+                completed: restored_from.unwrap_or(0),
                 failure: Arc::clone(&failure),
             };
             let role = role(&format!("subtask-{number}"));

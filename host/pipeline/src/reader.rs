@@ -25,6 +25,8 @@ pub(crate) struct Reader {
     pub(crate) exchange: Exchange,
     /// `None`: rows have no event times.
     pub(crate) watermark: Option<Watermark>,
+    /// Whether the operator goes by the watermark, so that every subtask must hear of it.
+    pub(crate) announces_watermark: bool,
     /// Where malformed rows go that are not just counted.
     pub(crate) dead_letters: Option<DeadLetters>,
     /// Where they went in an earlier run: what is there then stays, should they go there again.
@@ -65,15 +67,16 @@ impl Reader {
             if self.failure.is_raised() || self.obey_all()?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
-            let before = self.source.position().rows;
+            let rows_before = self.source.position().rows;
             let Some(batch) = self.source.next_batch(rows_limit)? else {
                 return Ok(ControlFlow::Continue(()));
             };
-            let read = self.source.position().rows.saturating_sub(before);
+            let read = self.source.position().rows.saturating_sub(rows_before);
             self.closed = false;
             self.set_aside(&batch.rejected)?;
             let watermark = self.watermark().unwrap_or(i64::MIN);
             let split = self.exchange.split(&batch.rows, &batch.event_times, watermark)?;
+            let before = self.watermark();
             if let Some(watermark) = &mut self.watermark {
                 watermark.observe(&batch.event_times);
             }
@@ -85,10 +88,27 @@ impl Reader {
                     return Ok(ControlFlow::Break(()));
                 }
             }
+            let risen = self.watermark().filter(|watermark| Some(*watermark) > before);
+            if risen.is_some_and(|watermark| self.announce(watermark).is_break()) {
+                return Ok(ControlFlow::Break(()));
+            }
             if let Some(limit) = &mut self.rate_limit {
                 limit.spend(read);
             }
         }
+    }
+
+    /// Tells all subtasks of the watermark, also those that got no rows.
+    fn announce(&self, watermark: i64) -> ControlFlow<()> {
+        if !self.announces_watermark {
+            return ControlFlow::Continue(());
+        }
+        for subtask in &self.subtasks {
+            if subtask.send(Message::Watermark(watermark)).is_err() {
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
     }
 
     /// Obeys the commands that are there; with a rate limit, those that come until it is time

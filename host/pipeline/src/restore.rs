@@ -185,12 +185,15 @@ fn compare(stored: &Shape, wanted: &Shape) -> Result<()> {
 }
 
 fn columns(state: &StateShape) -> String {
-    format!(
-        "(key: {}; value: {}; version {})",
-        state.key.join(", "),
-        state.value.join(", "),
-        state.schema_version
-    )
+    let StateShape { kind, key, map_key, value, schema_version, ttl_ms, .. } = state;
+    let kind = if kind == "value" { String::new() } else { format!("{kind}; ") };
+    let map_key = match map_key.as_slice() {
+        [] => String::new(),
+        map_key => format!("; map key: {}", map_key.join(", ")),
+    };
+    let ttl = ttl_ms.map_or(String::new(), |ttl_ms| format!("; lives {ttl_ms} ms"));
+    let (key, value) = (key.join(", "), value.join(", "));
+    format!("({kind}key: {key}{map_key}; value: {value}{ttl}; version {schema_version})")
 }
 
 #[cfg(test)]

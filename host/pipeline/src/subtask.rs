@@ -7,11 +7,12 @@ use crate::failure::Failure;
 use crate::progress::Counters;
 use crate::sink::SinkMessage;
 use arrow_array::RecordBatch;
-use crossbeam_channel::{Receiver, Sender, TryRecvError};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use howdah_runtime::{Input, Instance, Output};
 use howdah_state::KeyBatch;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Rows that are gathered for one call of the operator.
 const BATCH_ROWS: usize = 8_192;
@@ -26,6 +27,8 @@ pub(crate) struct Subtask {
     pub(crate) sink: Sender<SinkMessage>,
     pub(crate) reports: Sender<Report>,
     pub(crate) counters: Arc<Counters>,
+    /// The checkpoint that the operator knows to be complete; 0: none.
+    pub(crate) completed: u64,
     pub(crate) failure: Arc<Failure>,
 }
 
@@ -36,18 +39,19 @@ struct Pending {
     count: usize,
 }
 
+/// Wait of a subtask for messages, at most, when something else can happen meanwhile: a timer
+/// comes due, or a checkpoint is complete.
+const WAIT_LIMIT: Duration = Duration::from_millis(100);
+
 impl Subtask {
     /// Runs until the last barrier, a failure, or the end of those it talks to.
     pub(crate) fn run(mut self) -> Result<()> {
         let mut pending = Pending::default();
         while !self.failure.is_raised() {
-            let message = if pending.rows.is_empty() {
-                self.input.recv().map_err(|_| TryRecvError::Disconnected)
-            } else {
-                self.input.try_recv()
-            };
-            let flow = match message {
+            self.tell_of_checkpoint()?;
+            let flow = match self.receive(&pending)? {
                 Ok(Message::Rows(rows)) => self.gather(&mut pending, rows)?,
+                Ok(Message::Watermark(watermark)) => self.watermark(&mut pending, watermark)?,
                 Ok(Message::Barrier { checkpoint, last }) => {
                     self.barrier(&mut pending, checkpoint, last)?
                 }
@@ -63,6 +67,56 @@ impl Subtask {
         Ok(())
     }
 
+    /// The next message. Waits for it, but not while rows wait to be processed, nor past the time
+    /// at which something else is to be done.
+    fn receive(&mut self, pending: &Pending) -> Result<Result<Message, TryRecvError>> {
+        if !pending.rows.is_empty() {
+            return Ok(self.input.try_recv());
+        }
+        let timer = self.instance.next_timer_in_ms()?.map(Duration::from_millis);
+        let wait = match timer {
+            Some(timer) => Some(timer.min(WAIT_LIMIT)),
+            None => self.instance.handlers().checkpoint.then_some(WAIT_LIMIT),
+        };
+        Ok(match wait {
+            None => self.input.recv().map_err(|_| TryRecvError::Disconnected),
+            Some(wait) => self.input.recv_timeout(wait).map_err(|error| match error {
+                RecvTimeoutError::Timeout => TryRecvError::Empty,
+                RecvTimeoutError::Disconnected => TryRecvError::Disconnected,
+            }),
+        })
+    }
+
+    /// Tells the operator of the newest complete checkpoint. All that are complete have passed
+    /// it: they need its barrier.
+    fn tell_of_checkpoint(&mut self) -> Result<()> {
+        let checkpoint = self.counters.checkpoint.get();
+        if checkpoint > self.completed {
+            self.completed = checkpoint;
+            self.instance.on_checkpoint_complete(checkpoint)?;
+        }
+        Ok(())
+    }
+
+    /// What came before the watermark is processed before anything that it sets off.
+    fn watermark(&mut self, pending: &mut Pending, watermark: i64) -> Result<ControlFlow<()>> {
+        if self.process(pending)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        self.instance.raise_watermark(watermark);
+        self.run_due()
+    }
+
+    /// Lets timers fire, and the watermark pass on when none is left.
+    fn run_due(&mut self) -> Result<ControlFlow<()>> {
+        while let Some(outputs) = self.instance.run_due()? {
+            if self.emit(outputs).is_break() || self.failure.is_raised() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
     fn gather(&mut self, pending: &mut Pending, rows: Rows) -> Result<ControlFlow<()>> {
         let count = rows.batch.num_rows();
         let flow = if pending.count > 0 && pending.count + count > BATCH_ROWS {
@@ -75,8 +129,15 @@ impl Subtask {
         Ok(flow)
     }
 
-    /// Hands what was gathered to the operator.
+    /// Hands what was gathered to the operator, and does what is due then.
     fn flush(&mut self, pending: &mut Pending) -> Result<ControlFlow<()>> {
+        if self.process(pending)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        self.run_due()
+    }
+
+    fn process(&mut self, pending: &mut Pending) -> Result<ControlFlow<()>> {
         let Some(rows) = pending.take()? else { return Ok(ControlFlow::Continue(())) };
         let columns = key_columns(&rows.batch, &self.key)?;
         let (keys, row_keys) = KeyBatch::distinct(&columns, &rows.keys)?;
@@ -117,8 +178,9 @@ impl Subtask {
         })
     }
 
+    /// There are no more rows, so every time has come.
     fn end(&mut self, pending: &mut Pending) -> Result<ControlFlow<()>> {
-        if self.flush(pending)?.is_break() {
+        if self.watermark(pending, i64::MAX)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
         let outputs = self.instance.close()?;

@@ -22,6 +22,9 @@ use std::sync::Arc;
 /// Batches that one call may emit.
 const OUTPUTS_LIMIT: usize = 1024;
 
+/// Calls of `on-timers` in a row that may set timers which are due at once.
+const SET_AGAIN_LIMIT: u32 = 20_000;
+
 /// Where an instance finds itself; passed to the operator's `open`.
 #[derive(Debug, Clone)]
 pub struct Context {
@@ -58,6 +61,8 @@ pub struct Instance {
     /// The watermark that the operator was told last.
     announced: i64,
     watermark_regressions: u64,
+    /// Calls of `on-timers` in a row that set timers which are due at once.
+    set_again: u32,
     rows_in: u64,
     rows_out: u64,
 }
@@ -123,6 +128,7 @@ impl Instance {
             watermark: context.watermark,
             announced: context.watermark,
             watermark_regressions: 0,
+            set_again: 0,
             rows_in: 0,
             rows_out: 0,
         })
@@ -205,6 +211,9 @@ impl Instance {
     /// [`ErrorKind::State`] if timers cannot be read.
     pub fn next_timer_in_ms(&mut self) -> Result<Option<u64>> {
         let Some(task) = self.guest.host()?.task.as_mut() else { return Ok(None) };
+        if task.timers.is_empty() {
+            return Ok(None);
+        }
         let now_ms = task.clock.now_ms();
         let next = task.next_ms(TimeDomain::ProcessingTime);
         let next = next.map_err(|error| self.timers_failed(error))?;
@@ -237,7 +246,7 @@ impl Instance {
             times: times.to_byte_slice(),
             watermark: self.watermark,
         };
-        let scope = CallScope::Keys(Arc::clone(&keys));
+        let scope = CallScope::Timers(Arc::clone(&keys), self.watermark);
         let outputs = self.guest.call("on-timers", scope, |exports, store| {
             match &exports.timers {
                 Some(handler) => handler.call_on_timers(store, due),
@@ -245,7 +254,32 @@ impl Instance {
                 None => Ok(Ok(Vec::new())),
             }
         })?;
-        self.take_outputs("on-timers", outputs)
+        let outputs = self.take_outputs("on-timers", outputs)?;
+        self.check_for_end()?;
+        Ok(outputs)
+    }
+
+    /// Whether there is hope that one day no timer is due: at the end of the input, one that
+    /// sets the next would go on for ever.
+    fn check_for_end(&mut self) -> Result<()> {
+        let host = self.guest.host()?;
+        let Some(family) = host.call.set_again else {
+            self.set_again = 0;
+            return Ok(());
+        };
+        self.set_again += 1;
+        if self.set_again < SET_AGAIN_LIMIT {
+            return Ok(());
+        }
+        let family = host.task.as_ref().and_then(|task| task.timers.get(family));
+        let family = family.map(|family| family.name.clone()).unwrap_or_default();
+        let what = format!(
+            "{} set timers `{family}` that were due already in {SET_AGAIN_LIMIT} calls of on-timers \
+             in a row: at the end of the input the watermark is the greatest timestamp, and all \
+             times have come",
+            self.guest.subject()
+        );
+        Err(self.guest.fail(Error::new(ErrorKind::Limit, what)))
     }
 
     fn on_watermark(&mut self, watermark: i64) -> Result<Vec<Output>> {

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use wit_component::ComponentEncoder;
 
 /// The operators: packages, which lie in folders of the same name.
-const OPERATORS: [&str; 3] = ["last-bid", "auction-stats", "hostile"];
+const OPERATORS: [&str; 4] = ["last-bid", "auction-stats", "hostile", "scripted"];
 
 fn main() -> Result<()> {
     let workspace = workspace()?;

@@ -24,8 +24,11 @@ pub(crate) fn example(id: u64) -> Checkpoint {
             states: vec![StateShape {
                 state: "last".into(),
                 schema_version: 1,
+                kind: "value".into(),
                 key: vec!["bidder int64".into()],
+                map_key: vec![],
                 value: vec!["price int64".into()],
+                ttl_ms: None,
             }],
         },
         component: "ab".repeat(32),

@@ -112,7 +112,7 @@ impl Bench {
     }
 
     pub(crate) fn start(&self, from: StartFrom) -> Result<Handle, Error> {
-        self.prepare()?.start(StartOptions { from })
+        self.prepare()?.start(StartOptions { from, ..StartOptions::default() })
     }
 
     /// Runs to the end.

@@ -11,3 +11,5 @@ mod failure;
 mod restart;
 #[cfg(test)]
 mod run;
+#[cfg(test)]
+mod timers;

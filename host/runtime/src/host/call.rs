@@ -30,6 +30,10 @@ pub(crate) struct Call {
     pub(super) keys: Option<Arc<KeyBatch>>,
     /// The function, if it may not change state.
     pub(super) read_only: Option<&'static str>,
+    /// In `on-timers`, the watermark: timers that are set at or before it are due at once.
+    pub(super) watermark: Option<i64>,
+    /// The family of a timer that was set in `on-timers` and is due at once.
+    pub(crate) set_again: Option<usize>,
     /// The first failure of the state store.
     pub(super) state_error: Option<howdah_state::Error>,
     /// The last message that the operator logged as an error: the reason of a panic.
@@ -46,6 +50,8 @@ pub(crate) enum CallScope {
     Named,
     /// The same, and `current` stands for these keys.
     Keys(Arc<KeyBatch>),
+    /// The same, for timers of these keys that are due at this watermark.
+    Timers(Arc<KeyBatch>, i64),
     /// Read only; with the name of the function.
     ReadOnly(&'static str),
 }
@@ -68,6 +74,8 @@ impl Call {
             now_ms: i64::MIN,
             keys: None,
             read_only: None,
+            watermark: None,
+            set_again: None,
             state_error: None,
             last_error: None,
             messages_logged: 0,
@@ -106,12 +114,16 @@ impl HostState {
         let now_ms = self.task.as_ref().map_or(0, |task| task.clock.now_ms());
         // A clock that is set back does not go back for the operator.
         let now_ms = now_ms.max(self.call.now_ms);
-        let (keys, read_only) = match scope {
-            CallScope::Named => (None, None),
-            CallScope::Keys(keys) => (Some(keys), None),
-            CallScope::ReadOnly(function) => (None, Some(function)),
-        };
-        self.call = Call { now_ms, keys, read_only, ..Call::new(&self.limits) };
+        self.call = Call { now_ms, ..Call::new(&self.limits) };
+        match scope {
+            CallScope::Named => {}
+            CallScope::Keys(keys) => self.call.keys = Some(keys),
+            CallScope::Timers(keys, watermark) => {
+                self.call.keys = Some(keys);
+                self.call.watermark = Some(watermark);
+            }
+            CallScope::ReadOnly(function) => self.call.read_only = Some(function),
+        }
         self.memory.take_refused();
         epoch::ticks(self.call.timeout)
     }

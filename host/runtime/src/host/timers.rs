@@ -8,6 +8,9 @@ use crate::bindings::state::Keys;
 use crate::bindings::timers::{Host, HostTimerService};
 use crate::bindings::types::ErrorKind;
 use crate::buffers::{self, BufferError};
+use crate::spec::TimeDomain;
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampMillisecondType;
 use arrow_array::{ArrayRef, TimestampMillisecondArray};
 use howdah_state::KeyBatch;
 use std::sync::Arc;
@@ -18,6 +21,19 @@ impl Host for HostState {}
 impl HostState {
     fn family(&mut self, handle: &Resource<TimersHandle>) -> Answer<&mut TimerFamily> {
         self.opened(handle, |handle| handle.0, |task| &mut task.timers)
+    }
+
+    /// Notes in `on-timers` whether timers were set that are due at once.
+    fn note_due(&mut self, handle: &Resource<TimersHandle>, domain: TimeDomain, times: &ArrayRef) {
+        let Some(watermark) = self.call.watermark else { return };
+        let due_ms = match domain {
+            TimeDomain::EventTime => watermark,
+            TimeDomain::ProcessingTime => self.call.now_ms,
+        };
+        let times = times.as_primitive::<TimestampMillisecondType>().values();
+        if times.iter().any(|time| *time <= due_ms) {
+            self.call.set_again = self.handles.get(handle).ok().map(|handle| handle.0);
+        }
     }
 
     /// Keys and the time of each.
@@ -56,8 +72,12 @@ impl HostTimerService for HostState {
     fn set(&mut self, handle: Resource<TimersHandle>, keys: Keys, times: Vec<u8>) -> Answer<()> {
         self.write_call(|host| {
             let (keys, times) = host.timers_of(&handle, keys, times)?;
-            let set = host.family(&handle)?.timers.set(&keys, &times);
-            host.answered(set)
+            let family = host.family(&handle)?;
+            let domain = family.domain;
+            let set = family.timers.set(&keys, &times);
+            host.answered(set)?;
+            host.note_due(&handle, domain, &times);
+            Ok(())
         })
     }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
 mod code_cache;
+mod columns;
 mod describe;
 mod engine;
 mod hostile;
@@ -10,3 +11,4 @@ mod load;
 mod process;
 mod state_failure;
 mod support;
+mod timers;

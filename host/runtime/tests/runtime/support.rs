@@ -1,7 +1,7 @@
 //! An operator on a real state store in a temporary directory.
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-use howdah_operator_artifacts::HOSTILE;
+use howdah_operator_artifacts::{HOSTILE, SCRIPTED};
 use howdah_runtime::{
     Component, Context, Engine, EngineOptions, Error, Input, Instance, Limits, OperatorSpec, Output,
 };
@@ -28,6 +28,14 @@ pub(crate) fn hostile() -> Component {
 /// `{"mode": ..}`.
 pub(crate) fn mode(mode: &str) -> String {
     serde_json::json!({ "mode": mode }).to_string()
+}
+
+static SCRIPTED_COMPONENT: LazyLock<Component> =
+    LazyLock::new(|| ENGINE.load(Path::new(SCRIPTED)).unwrap());
+
+/// The operator that does what its rows and configuration say.
+pub(crate) fn scripted() -> Component {
+    SCRIPTED_COMPONENT.clone()
 }
 
 /// One instance, and all that it needs to run.
@@ -103,9 +111,7 @@ impl Running {
         let columns: Vec<ArrayRef> =
             vec![Arc::new(Int64Array::from(auctions.to_vec())), Arc::new(Int64Array::from(prices))];
         let batch = RecordBatch::try_new(self.spec.inputs[0].schema(), columns).unwrap();
-        let encoder = KeyEncoder::new(&self.spec.key_columns()).unwrap();
-        let key = &batch.columns()[..1];
-        let (keys, row_keys) = KeyBatch::distinct(key, &encoder.encode(key).unwrap()).unwrap();
+        let (keys, row_keys) = keys_of(&self.spec, &batch);
         let timestamps: Vec<i64> = (0..).take(auctions.len()).collect();
         self.instance.process(Input {
             port: 0,
@@ -116,6 +122,14 @@ impl Running {
             row_keys: &row_keys,
         })
     }
+}
+
+/// The distinct keys of a batch whose key columns are the first ones, and the key of each row.
+pub(crate) fn keys_of(spec: &OperatorSpec, batch: &RecordBatch) -> (KeyBatch, Vec<u32>) {
+    let columns = spec.key_columns();
+    let encoder = KeyEncoder::new(&columns).unwrap();
+    let key = &batch.columns()[..columns.len()];
+    KeyBatch::distinct(key, &encoder.encode(key).unwrap()).unwrap()
 }
 
 /// The column of an output as numbers.

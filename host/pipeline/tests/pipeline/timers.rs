@@ -1,0 +1,115 @@
+//! Timers and watermarks in a pipeline.
+
+use crate::common::{Bench, wait_for_checkpoint};
+use howdah_operator_artifacts::SCRIPTED;
+use howdah_pipeline::{Event, Handle, StartFrom, StartOptions};
+use howdah_state::Clock;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// Families of the operator's timers.
+const BY_WATERMARK: i64 = 0;
+const BY_CLOCK: i64 = 2;
+/// Stands for the family in the row of a watermark.
+const WATERMARK: i64 = -1;
+
+/// Rows at `at`: each sets a timer of `key`.
+fn commands(rows: &[(i64, i64, i64, i64)]) -> String {
+    let mut text = "at,key,family,time,set\n".to_owned();
+    for (at, key, family, time) in rows {
+        writeln!(text, "{at},{key},{family},{time},1").expect("text");
+    }
+    text
+}
+
+/// A pipeline whose operator sets the timers that these rows say.
+fn bench(rows: &[(i64, i64, i64, i64)]) -> Bench {
+    let mut bench = Bench::new();
+    bench.source = "path = \"commands.csv\"\nevent-time = \"at\"\nwatermark-delay-ms = 0\n".into();
+    bench.operator = format!(
+        "name = \"timers\"\ncomponent = \"{SCRIPTED}\"\n[operator.config]\ntimers = {{}}\n"
+    );
+    bench.write("commands.csv", commands(rows));
+    bench
+}
+
+/// Key, family and time of what came out, sorted by time.
+fn events(bench: &Bench) -> Vec<(i64, i64, i64)> {
+    let mut events = Vec::new();
+    for name in bench.parts() {
+        let mut reader = csv::Reader::from_path(bench.path("out").join(name)).expect("a file");
+        for record in reader.records() {
+            let record = record.expect("a record");
+            let number = |index: usize| record[index].parse().expect("a number");
+            events.push((number(0), number(1), number(2)));
+        }
+    }
+    events.sort_unstable_by_key(|(key, family, time)| (*time, *family, *key));
+    events
+}
+
+fn timers(bench: &Bench) -> Vec<(i64, i64, i64)> {
+    events(bench).into_iter().filter(|(_, family, _)| *family != WATERMARK).collect()
+}
+
+#[test]
+fn every_timer_fires_once_up_to_the_end_of_the_input() {
+    let rows: Vec<_> =
+        (0..1_000).map(|row| (row, row % 37, BY_WATERMARK, row * 7 % 2_000)).collect();
+    let bench = bench(&rows);
+    bench.run().expect("a run");
+    let mut expected: Vec<_> =
+        rows.iter().map(|(_, key, family, time)| (*key, *family, *time)).collect();
+    expected.sort_unstable_by_key(|(key, family, time)| (*time, *family, *key));
+    expected.dedup();
+    assert_eq!(timers(&bench), expected);
+    // Each subtask hears of the end of time.
+    let ends = events(&bench).into_iter().filter(|(_, _, time)| *time == i64::MAX).count();
+    assert_eq!(ends, 2);
+}
+
+#[test]
+fn a_stop_is_no_end_and_timers_outlive_it() {
+    let far = 1_000_000;
+    let rows: Vec<_> = (0..2_000).map(|row| (row, row, BY_WATERMARK, far + row)).collect();
+    let mut bench = bench(&rows);
+    let fast = bench.source.clone();
+    bench.source.push_str("rate-limit-rows-per-second = 1000\n");
+    let handle = bench.start(StartFrom::Latest).expect("started");
+    wait_for_checkpoint(&handle);
+    handle.stop();
+    let summary = handle.wait().expect("stopped");
+    assert!(!summary.finished);
+    assert_eq!(timers(&bench), []);
+    bench.source = fast;
+    let summary = bench.run().expect("a run");
+    assert!(summary.restored_from.is_some());
+    let expected: Vec<_> = (0..2_000).map(|row| (row, BY_WATERMARK, far + row)).collect();
+    assert_eq!(timers(&bench), expected);
+}
+
+#[test]
+fn a_timer_of_processing_time_fires_by_the_clock() {
+    let mut bench = bench(&[(1, 7, BY_CLOCK, 5_000), (2, 7, BY_CLOCK, i64::MAX)]);
+    bench.source.push_str("rate-limit-rows-per-second = 1\n");
+    let (clock, manual) = Clock::manual(4_999);
+    let options = StartOptions { from: StartFrom::Latest, clock };
+    let handle = bench.prepare().expect("prepared").start(options).expect("started");
+    wait_for_checkpoint(&handle);
+    let fired = rows_out(&handle);
+    manual.set(5_000);
+    while rows_out(&handle) == fired {
+        wait_for_event(&handle);
+    }
+    handle.stop();
+    handle.wait().expect("stopped");
+    assert_eq!(timers(&bench), [(7, BY_CLOCK, 5_000)]);
+}
+
+fn rows_out(handle: &Handle) -> u64 {
+    handle.progress().rows_out
+}
+
+fn wait_for_event(handle: &Handle) -> Event {
+    handle.events().recv_timeout(Duration::from_secs(60)).expect("an event")
+}

@@ -11,7 +11,7 @@
 
 wit_bindgen::generate!({
     path: "../../wit",
-    world: "howdah:operator/stateful-operator",
+    world: "howdah:operator/timed-operator",
     pub_export_macro: true,
     default_bindings_module: "howdah_sdk::bindings",
     additional_derives: [PartialEq],

@@ -1,12 +1,109 @@
 //! Columns in Arrow's layout: what crosses the boundary between operator and host.
 //!
 //! An operator rarely needs this module: `#[derive(Row)]` reads and writes columns. It is
-//! here for types that implement [`Value`](crate::Value) themselves.
+//! here for types that implement [`Value`] themselves, and for operators that work on whole columns
+//! ([`process_batch`](crate::Operator::process_batch)).
 
 #[doc(inline)]
 pub use crate::bindings::howdah::operator::types::{Column, Decimal as DecimalType, ValueType};
 
-use crate::{Error, Result};
+use std::marker::PhantomData;
+
+use crate::{Date, Error, Field, Primitive, Result, Timestamp, Value};
+
+/// The values of a column, with their type.
+#[derive(Debug, Clone, Copy)]
+pub struct Values<'a, T> {
+    column: &'a Column,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<'a, T: Value> Values<'a, T> {
+    /// The value of a row. Fails past the last row.
+    #[inline]
+    pub fn get(&self, row: usize) -> Result<T> {
+        T::read(self.column, row)
+    }
+
+    /// The bytes of the row's value in a `utf8` or `binary` column, where they lie.
+    #[inline]
+    pub fn bytes(&self, row: usize) -> Result<&'a [u8]> {
+        self.column.bytes(row)
+    }
+
+    /// The column itself.
+    pub fn column(&self) -> &'a Column {
+        self.column
+    }
+}
+
+impl<'a, T: FixedWidth> Values<'a, T> {
+    /// All values in order: a loop over them costs no more than one over a slice.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + Clone + 'a {
+        T::all(&self.column.data)
+    }
+}
+
+/// A type whose values lie side by side in a column, each in the same number of bytes.
+pub trait FixedWidth: Primitive {
+    /// The values of a column.
+    fn all(data: &[u8]) -> impl ExactSizeIterator<Item = Self> + Clone + '_;
+}
+
+macro_rules! fixed_width {
+    ($($type:ty, $width:literal, |$bytes:ident| $read:expr;)*) => {$(
+        impl FixedWidth for $type {
+            #[inline]
+            fn all(data: &[u8]) -> impl ExactSizeIterator<Item = Self> + Clone + '_ {
+                data.as_chunks::<$width>().0.iter().map(|bytes| {
+                    let $bytes = *bytes;
+                    $read
+                })
+            }
+        }
+    )*};
+}
+
+fixed_width! {
+    i32, 4, |bytes| Self::from_le_bytes(bytes);
+    i64, 8, |bytes| Self::from_le_bytes(bytes);
+    f32, 4, |bytes| Self::from_le_bytes(bytes);
+    f64, 8, |bytes| Self::from_le_bytes(bytes);
+    Date, 4, |bytes| Self::from_days(i32::from_le_bytes(bytes));
+    Timestamp, 8, |bytes| Self::from_millis(i64::from_le_bytes(bytes));
+}
+
+/// A column with these values.
+pub fn column<T: Value>(values: impl IntoIterator<Item = T>) -> Column {
+    let values = values.into_iter();
+    let mut builder = ColumnBuilder::new(T::TYPE, values.size_hint().0);
+    values.for_each(|value| value.write(&mut builder));
+    builder.finish()
+}
+
+/// The column of the field with this name.
+pub(crate) fn named<'a, T: Value>(
+    fields: &[Field],
+    columns: &'a [Column],
+    name: &str,
+) -> Result<Values<'a, T>> {
+    let position = fields.iter().position(|field| field.name == name);
+    let found = position.and_then(|at| Some((fields.get(at)?, columns.get(at)?)));
+    let Some((field, column)) = found else {
+        let names: Vec<_> = fields.iter().map(|field| field.name).collect();
+        let names = names.join(", ");
+        return Err(Error::new(format!("there is no column `{name}`; there are {names}")));
+    };
+    if field.value_type != T::TYPE || (field.nullable && !T::NULLABLE) {
+        let nullable = if field.nullable { " and may be null" } else { "" };
+        return Err(Error::new(format!(
+            "column `{name}` is {:?}{nullable}, not {:?}",
+            field.value_type,
+            T::TYPE
+        )));
+    }
+    Ok(Values { column, value: PhantomData })
+}
 
 /// How the values of a column lie in its `data`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! Makes a component of an operator: the exports, over one driver for each instance.
 
 use std::cell::RefCell;
-use std::rc::Rc;
 use std::thread::LocalKey;
 
+use crate::bindings::exports::howdah::operator as handlers;
 use crate::driver::{self, Driver};
-use crate::host::Imports;
+use crate::host::Host;
 use crate::log::{self, Level};
 use crate::{Error, Operator, Result, wit};
 
@@ -14,6 +14,9 @@ use crate::{Error, Operator, Result, wit};
 pub trait Component {
     /// The operator.
     type Operator: Operator;
+
+    /// Whether the handlers are exported too.
+    const HAS_HANDLERS: bool;
 
     /// Where its driver is. A static cannot be generic, so the macro makes it.
     fn slot() -> &'static LocalKey<Slot<Self::Operator>>;
@@ -43,12 +46,20 @@ fn with_driver<C: Component, T>(
 impl<C: Component> wit::Guest for C {
     fn describe(config: String) -> Result<wit::Spec, wit::Error> {
         report_panics();
-        Ok(driver::describe::<C::Operator>(&config)?)
+        let spec = driver::describe::<C::Operator>(&config)?;
+        if !C::HAS_HANDLERS && !spec.timers.is_empty() {
+            return Err(Error::new(
+                "the operator declares timers, but the component does not export what they call: \
+                 use `#[operator]`, or `export!(Operator, handlers)`",
+            )
+            .into());
+        }
+        Ok(spec)
     }
 
     fn open(context: wit::Context) -> Result<(), wit::Error> {
         report_panics();
-        let driver = Driver::open(context, Rc::new(Imports))?;
+        let driver = Driver::open(context, Host)?;
         C::slot().with(|slot| *slot.0.borrow_mut() = Some(driver));
         Ok(())
     }
@@ -66,6 +77,24 @@ impl<C: Component> wit::Guest for C {
     }
 }
 
+impl<C: Component> handlers::timer_handler::Guest for C {
+    fn on_timers(due: wit::Due) -> Result<Vec<wit::Output>, wit::Error> {
+        with_driver::<C, _>(|driver| driver.on_timers(&due))
+    }
+}
+
+impl<C: Component> handlers::watermark_handler::Guest for C {
+    fn on_watermark(watermark: i64) -> Result<Vec<wit::Output>, wit::Error> {
+        with_driver::<C, _>(|driver| driver.on_watermark(watermark))
+    }
+}
+
+impl<C: Component> handlers::checkpoint_handler::Guest for C {
+    fn on_checkpoint_complete(checkpoint: u64) -> Result<(), wit::Error> {
+        with_driver::<C, _>(|driver| driver.on_checkpoint_complete(checkpoint))
+    }
+}
+
 /// A panic ends in a trap, which tells the host nothing: log the message before it. During
 /// `describe` no import may be called, and [`log`] has no host then.
 fn report_panics() {
@@ -76,39 +105,4 @@ fn report_panics() {
             None => log::write(Level::Error, format_args!("panic: {message}")),
         }
     }));
-}
-
-/// Makes the crate a component whose operator is this type.
-///
-/// The crate must be a `cdylib`; once for each crate. On anything but WebAssembly it only
-/// checks that the type is an operator, so the same crate can be tested natively.
-#[macro_export]
-macro_rules! export {
-    ($operator:ty) => {
-        const _: fn() = || {
-            fn is_operator<O: $crate::Operator>() {}
-            is_operator::<$operator>();
-        };
-
-        #[cfg(target_arch = "wasm32")]
-        const _: () = {
-            struct Exported;
-
-            impl $crate::__private::Component for Exported {
-                type Operator = $operator;
-
-                fn slot() -> &'static ::std::thread::LocalKey<$crate::__private::Slot<$operator>> {
-                    ::std::thread_local! {
-                        static SLOT: $crate::__private::Slot<$operator> =
-                            const { $crate::__private::Slot::empty() };
-                    }
-                    &SLOT
-                }
-            }
-
-            $crate::bindings::export!(
-                Exported with_types_in $crate::bindings
-            );
-        };
-    };
 }

@@ -3,17 +3,21 @@
 use std::marker::PhantomData;
 use std::rc::Rc;
 
-use crate::columns::chunk;
-use crate::host::Host;
-use crate::state::BatchState;
-use crate::{Emitter, Error, Field, Open, Operator, Record, Result, Row, RowKind, Timestamp};
-use crate::{log, row, wit};
+use crate::host::{self, Host};
+use crate::record::Call;
+use crate::state::DuringCall;
+use crate::{
+    Batch, CurrentKey, Error, Field, InputPort, Inputs, Open, Operator, Outputs, Result, Row,
+    Timer, Timestamp,
+};
+use crate::{inputs, row, wit};
 
 /// One instance of an operator, with its states.
 pub(crate) struct Driver<O> {
     operator: O,
-    states: Vec<Rc<dyn BatchState>>,
-    host: Rc<dyn Host>,
+    /// What is told when calls begin and end.
+    parts: Vec<Rc<dyn DuringCall>>,
+    host: Host,
     /// The highest that has been seen.
     watermark: Timestamp,
 }
@@ -22,114 +26,214 @@ pub(crate) struct Driver<O> {
 pub(crate) fn describe<O: Operator>(config: &str) -> Result<wit::Spec> {
     let mut open = Open::to_describe(config);
     O::open(&mut open)?;
-    check_key::<O>()?;
-    Ok(wit::Spec {
-        inputs: vec![wit::InputSpec {
-            name: O::INPUT.to_owned(),
-            fields: row::fields::<O::Input>(),
-            key: <O::Key as Row>::FIELDS.iter().map(|field| field.name.to_owned()).collect(),
-            changelog: O::INPUT_CHANGELOG,
-        }],
-        outputs: vec![wit::OutputSpec {
-            name: O::OUTPUT.to_owned(),
-            fields: row::fields::<O::Output>(),
-            changelog: O::OUTPUT_CHANGELOG,
-        }],
-        states: open.into_declared(),
-        timers: Vec::new(),
-    })
+    let (states, timers) = open.into_declared();
+    Ok(wit::Spec { inputs: input_specs::<O>()?, outputs: output_specs::<O>()?, states, timers })
 }
 
-/// Each key field must be a field of the input, of the same type.
-fn check_key<O: Operator>() -> Result<()> {
-    let input = <O::Input as Row>::FIELDS;
-    for key in <O::Key as Row>::FIELDS {
-        let same_name = |field: &&Field| field.name == key.name;
-        match input.iter().find(same_name) {
-            Some(field) if field == key => {}
+fn input_specs<O: Operator>() -> Result<Vec<wit::InputSpec>> {
+    let mut specs: Vec<wit::InputSpec> = Vec::new();
+    for port in <O::Input as Inputs>::PORTS {
+        let own = port.name.is_empty();
+        let name = if own { O::INPUT } else { port.name };
+        if specs.iter().any(|other| other.name == name) {
+            return Err(Error::new(format!("two inputs are called `{name}`")));
+        }
+        let of = if own { "the input".to_owned() } else { format!("input `{name}`") };
+        specs.push(wit::InputSpec {
+            name: name.to_owned(),
+            fields: row::wit_fields(port.fields),
+            key: key_names::<O::Key>(port, &of)?,
+            changelog: port.changelog || (own && O::INPUT_CHANGELOG),
+        });
+    }
+    Ok(specs)
+}
+
+fn output_specs<O: Operator>() -> Result<Vec<wit::OutputSpec>> {
+    let mut specs: Vec<wit::OutputSpec> = Vec::new();
+    for port in <O::Output as Outputs>::PORTS {
+        let own = port.name.is_empty();
+        let name = if own { O::OUTPUT } else { port.name };
+        if specs.iter().any(|other| other.name == name) {
+            return Err(Error::new(format!("two outputs are called `{name}`")));
+        }
+        specs.push(wit::OutputSpec {
+            name: name.to_owned(),
+            fields: row::wit_fields(port.fields),
+            changelog: port.changelog || (own && O::OUTPUT_CHANGELOG),
+        });
+    }
+    Ok(specs)
+}
+
+/// The names of the input's fields that are the key: each must be there, with the type of the
+/// key's field.
+pub(crate) fn key_names<K: Row>(port: &InputPort, of: &str) -> Result<Vec<String>> {
+    if !port.key.is_empty() && port.key.len() != K::FIELDS.len() {
+        let (given, wanted) = (port.key.len(), K::FIELDS.len());
+        return Err(Error::new(format!("{of} names {given} fields as its key of {wanted}")));
+    }
+    let mut names = Vec::new();
+    for (position, key) in K::FIELDS.iter().enumerate() {
+        let name = port.key.get(position).copied().unwrap_or(key.name);
+        match port.fields.iter().find(|field| field.name == name) {
+            Some(Field { value_type, nullable: false, .. }) if *value_type == key.value_type => {
+                names.push(name.to_owned());
+            }
             Some(field) => {
                 let nullable = if field.nullable { " and may be null" } else { "" };
                 return Err(Error::new(format!(
-                    "key field `{}` is {:?}, but in the input it is {:?}{nullable}",
-                    key.name, key.value_type, field.value_type
+                    "key field `{name}` is {:?}, but in {of} it is {:?}{nullable}",
+                    key.value_type, field.value_type
                 )));
             }
             None => {
-                let names: Vec<_> = input.iter().map(|field| field.name).collect();
+                let names: Vec<_> = port.fields.iter().map(|field| field.name).collect();
+                let names = names.join(", ");
                 return Err(Error::new(format!(
-                    "key field `{}` is no field of the input, which has {}",
-                    key.name,
-                    names.join(", ")
+                    "key field `{name}` is no field of {of}, which has {names}"
                 )));
             }
         }
     }
-    Ok(())
+    Ok(names)
 }
 
 impl<O: Operator> Driver<O> {
     /// Opens the operator.
-    pub(crate) fn open(context: wit::Context, host: Rc<dyn Host>) -> Result<Self> {
-        let mut open = Open::to_run(context, Rc::clone(&host));
-        let operator = log::to_host(&host, || O::open(&mut open))?;
-        Ok(Self { operator, states: open.into_states(), host, watermark: Timestamp::MIN })
+    pub(crate) fn open(context: wit::Context, host: Host) -> Result<Self> {
+        let mut open = Open::to_run(context, host.clone());
+        let operator = host::within(&host, || O::open(&mut open))?;
+        Ok(Self { operator, parts: open.into_parts(), host, watermark: Timestamp::MIN })
     }
 
     /// Runs the rows of a batch, then writes the states.
     pub(crate) fn process(&mut self, input: &wit::Input) -> Result<Vec<wit::Output>> {
-        let host = Rc::clone(&self.host);
-        log::to_host(&host, || {
-            let result = self.run_batch(input);
-            self.states.iter().for_each(|state| state.end());
-            result
+        check_input::<O>(input)?;
+        self.raise_watermark(input.watermark);
+        let call = Call {
+            keys: &input.keys.columns,
+            key_count: input.keys.rows,
+            row_keys: Some(&input.row_keys),
+            times: &input.timestamps,
+            watermark: self.watermark,
+        };
+        let batch = Batch { input, call: &call, types: PhantomData };
+        let rows = input.batch.rows as usize;
+        self.call(Some(input.keys.rows), rows, |operator, out| operator.process_batch(&batch, out))
+    }
+
+    /// Runs timers that are due, then writes the states.
+    pub(crate) fn on_timers(&mut self, due: &wit::Due) -> Result<Vec<wit::Output>> {
+        let count = due.keys.rows as usize;
+        row::check::<O::Key>(&due.keys.columns, count)
+            .map_err(|error| error.context("keys of timers"))?;
+        if due.times.len() != count.saturating_mul(8) {
+            return Err(Error::invalid_argument("there is not one time for each timer"));
+        }
+        self.raise_watermark(due.watermark);
+        let call = Call {
+            keys: &due.keys.columns,
+            key_count: due.keys.rows,
+            row_keys: None,
+            times: &due.times,
+            watermark: self.watermark,
+        };
+        self.call(Some(due.keys.rows), count, |operator, out| {
+            for (index, time) in call.rows() {
+                let current = CurrentKey { call: &call, index, key: PhantomData };
+                O::Output::set_time(out, time);
+                operator.on_timer(&Timer { current, family: due.timer, time }, out)?;
+            }
+            Ok(())
         })
     }
 
-    fn run_batch(&mut self, input: &wit::Input) -> Result<Vec<wit::Output>> {
-        check_input::<O>(input)?;
-        self.watermark = Timestamp::from_millis(input.watermark);
-        self.states.iter().for_each(|state| state.begin(input.keys.rows as usize));
-
-        let rows = input.batch.rows as usize;
-        let mut out = Emitter::new(O::OUTPUT_CHANGELOG, self.watermark, rows);
-        for row in 0..rows {
-            let record = record(input, row)?;
-            out.set_time(record.timestamp());
-            let values = O::Input::read(&input.batch.columns, row)?;
-            self.operator.process(values, &record, &mut out)?;
-        }
-        let outputs = out.finish()?;
-        self.states.iter().try_for_each(|state| state.commit())?;
-        Ok(outputs)
+    /// Tells the operator that the watermark has risen.
+    pub(crate) fn on_watermark(&mut self, watermark: i64) -> Result<Vec<wit::Output>> {
+        self.raise_watermark(watermark);
+        let watermark = self.watermark;
+        self.call(None, 0, |operator, out| operator.on_watermark(watermark, out))
     }
 
     /// Lets the operator flush what it holds back.
     pub(crate) fn on_barrier(&mut self, checkpoint: u64) -> Result<Vec<wit::Output>> {
-        self.outside_of_batch(|operator, out| operator.on_barrier(checkpoint, out))
+        self.call(None, 0, |operator, out| operator.on_barrier(checkpoint, out))
+    }
+
+    /// Tells the operator that a checkpoint is complete.
+    pub(crate) fn on_checkpoint_complete(&mut self, checkpoint: u64) -> Result<()> {
+        self.call(None, 0, |operator, _| operator.on_checkpoint_complete(checkpoint)).map(drop)
     }
 
     /// Tells the operator that the input has ended.
     pub(crate) fn close(&mut self) -> Result<Vec<wit::Output>> {
-        self.outside_of_batch(Operator::close)
+        self.call(None, 0, Operator::close)
     }
 
-    fn outside_of_batch(
+    /// A call of the host's: about so many `keys`, if it is about keys, with so many rows.
+    fn call(
         &mut self,
-        call: impl FnOnce(&mut O, &mut Emitter<O::Output>) -> Result<()>,
+        keys: Option<u32>,
+        rows: usize,
+        call: impl FnOnce(&mut O, &mut <O::Output as Outputs>::Emitters) -> Result<()>,
     ) -> Result<Vec<wit::Output>> {
-        let mut out = Emitter::new(O::OUTPUT_CHANGELOG, self.watermark, 0);
-        log::to_host(&self.host, || call(&mut self.operator, &mut out))?;
-        out.finish()
+        let Self { operator, parts, host, watermark } = self;
+        host::within(host, || {
+            if let Some(keys) = keys {
+                parts.iter().for_each(|part| part.begin(keys));
+            }
+            let mut out = O::Output::emitters(O::OUTPUT_CHANGELOG, *watermark, rows);
+            let result = call(operator, &mut out).and_then(|()| {
+                let outputs = O::Output::finish(out)?;
+                parts.iter().try_for_each(|part| part.commit())?;
+                Ok(outputs)
+            });
+            parts.iter().for_each(|part| part.end());
+            result
+        })
     }
+
+    fn raise_watermark(&mut self, watermark: i64) {
+        self.watermark = self.watermark.max(Timestamp::from_millis(watermark));
+    }
+}
+
+/// What `process_batch` does if the operator has none of its own.
+pub(crate) fn process_rows<O: Operator>(
+    operator: &mut O,
+    batch: &Batch<'_, O::Input, O::Key>,
+    out: &mut <O::Output as Outputs>::Emitters,
+) -> Result<()> {
+    if !O::PREPARES {
+        for row in 0..batch.rows() {
+            let (row, record) = batch.read(row)?;
+            O::Output::set_time(out, record.timestamp());
+            operator.process(row, &record, out)?;
+        }
+        return Ok(());
+    }
+    let mut rows = Vec::with_capacity(batch.rows());
+    for row in 0..batch.rows() {
+        let (row, record) = batch.read(row)?;
+        operator.prepare(&row, &record)?;
+        rows.push((row, record));
+    }
+    for (row, record) in rows {
+        O::Output::set_time(out, record.timestamp());
+        operator.process(row, &record, out)?;
+    }
+    Ok(())
 }
 
 /// Checks once for each batch what the loop over its rows relies on.
 fn check_input<O: Operator>(input: &wit::Input) -> Result<()> {
     let rows = input.batch.rows as usize;
-    if input.port != 0 {
+    let Some(port) = <O::Input as Inputs>::PORTS.get(input.port as usize) else {
         return Err(Error::invalid_argument(format!("there is no input {}", input.port)));
-    }
-    row::check::<O::Input>(&input.batch.columns, rows).map_err(|error| error.context("input"))?;
+    };
+    inputs::check(port, &input.batch.columns, rows)
+        .map_err(|error| error.context(if port.name.is_empty() { "input" } else { port.name }))?;
     row::check::<O::Key>(&input.keys.columns, input.keys.rows as usize)
         .map_err(|error| error.context("keys of the input"))?;
     let kinds_len = input.batch.row_kinds.as_ref().map_or(rows, Vec::len);
@@ -144,34 +248,12 @@ fn check_input<O: Operator>(input: &wit::Input) -> Result<()> {
     Ok(())
 }
 
-/// What is known about a row beside its fields.
-#[inline]
-fn record<K>(input: &wit::Input, row: usize) -> Result<Record<'_, K>> {
-    let kind = match &input.batch.row_kinds {
-        None => RowKind::Insert,
-        Some(kinds) => RowKind::from_byte(kinds.get(row).copied().unwrap_or_default())?,
-    };
-    let key = chunk(&input.row_keys, row).map(u32::from_le_bytes);
-    let timestamp = chunk(&input.timestamps, row).map(i64::from_le_bytes);
-    match (key, timestamp) {
-        (Some(key), Some(timestamp)) if key < input.keys.rows => Ok(Record {
-            keys: &input.keys.columns,
-            key_index: key as usize,
-            kind,
-            timestamp: Timestamp::from_millis(timestamp),
-            watermark: Timestamp::from_millis(input.watermark),
-            key: PhantomData,
-        }),
-        _ => Err(Error::invalid_argument(format!("row {row} of the input has no key"))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::columns::{Column, ValueType};
     use crate::testing::TestHost;
-    use crate::{ErrorKind, Key, Row, ValueState};
+    use crate::{Emitter, ErrorKind, Key, Record, Row, ValueState};
 
     #[derive(Row)]
     struct Number {

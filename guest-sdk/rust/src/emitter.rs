@@ -1,18 +1,22 @@
 use std::marker::PhantomData;
 
-use crate::columns::ColumnBuilder;
+use crate::columns::{Column, ColumnBuilder};
 use crate::{Error, Result, Row, RowKind, Timestamp, row, wit};
 
-/// Takes the rows that an operator emits, in their order.
+/// Takes the rows that an operator emits on one output, in their order.
 ///
-/// A row gets the event time of the record that is being processed; outside of
-/// [`process`](crate::Operator::process), the watermark.
+/// A row gets the event time of the record that is being processed, or the time of the timer;
+/// outside of [`process`](crate::Operator::process) and [`on_timer`](crate::Operator::on_timer),
+/// the watermark.
 #[derive(Debug)]
 pub struct Emitter<R> {
+    port: u32,
     columns: Vec<ColumnBuilder>,
     rows: u32,
     kinds: Vec<u8>,
     timestamps: Vec<u8>,
+    /// Whole batches that were emitted before these rows.
+    batches: Vec<wit::Output>,
     /// The event time of what is emitted next.
     time: Timestamp,
     changelog: bool,
@@ -22,12 +26,15 @@ pub struct Emitter<R> {
 }
 
 impl<R: Row> Emitter<R> {
-    pub(crate) fn new(changelog: bool, time: Timestamp, capacity: usize) -> Self {
+    #[doc(hidden)]
+    pub fn new(port: u32, changelog: bool, time: Timestamp, capacity: usize) -> Self {
         Self {
+            port,
             columns: row::builders::<R>(capacity),
             rows: 0,
             kinds: Vec::with_capacity(if changelog { capacity } else { 0 }),
             timestamps: Vec::with_capacity(capacity.saturating_mul(8)),
+            batches: Vec::new(),
             time,
             changelog,
             failure: None,
@@ -35,7 +42,9 @@ impl<R: Row> Emitter<R> {
         }
     }
 
-    pub(crate) fn set_time(&mut self, time: Timestamp) {
+    #[doc(hidden)]
+    #[inline]
+    pub fn set_time(&mut self, time: Timestamp) {
         self.time = time;
     }
 
@@ -45,21 +54,34 @@ impl<R: Row> Emitter<R> {
         self.emit_at(RowKind::Insert, self.time, row);
     }
 
-    /// Emits a change: what the row was, and what it is. The operator must say
-    /// [`OUTPUT_CHANGELOG`](crate::Operator::OUTPUT_CHANGELOG).
+    /// Emits a change: what the row was, and what it is. The output must be a changelog.
     pub fn emit_update(&mut self, before: &R, after: &R) {
         self.emit_kind(RowKind::UpdateBefore, before);
         self.emit_kind(RowKind::UpdateAfter, after);
     }
 
-    /// Emits that a row is gone. The operator must say
-    /// [`OUTPUT_CHANGELOG`](crate::Operator::OUTPUT_CHANGELOG).
+    /// Emits that a row is gone. The output must be a changelog.
     pub fn emit_delete(&mut self, row: &R) {
         self.emit_kind(RowKind::Delete, row);
     }
 
-    /// Emits a row of this kind. Any kind but an insert fails the batch if the operator
-    /// does not say [`OUTPUT_CHANGELOG`](crate::Operator::OUTPUT_CHANGELOG).
+    /// Emits what became of a row: an insert, an update, a delete, or nothing if it is the same
+    /// as before or never was. The output must be a changelog.
+    pub fn emit_change(&mut self, before: Option<&R>, after: Option<&R>)
+    where
+        R: PartialEq,
+    {
+        match (before, after) {
+            (None, Some(after)) => self.emit(after),
+            (Some(before), None) => self.emit_delete(before),
+            (Some(before), Some(after)) if before != after => self.emit_update(before, after),
+            _ => {}
+        }
+    }
+
+    /// Emits a row of this kind. Any kind but an insert fails the batch if the output is no
+    /// changelog: the operator says [`OUTPUT_CHANGELOG`](crate::Operator::OUTPUT_CHANGELOG), or
+    /// its [`Outputs`](crate::Outputs) say `#[output(changelog)]`.
     pub fn emit_kind(&mut self, kind: RowKind, row: &R) {
         self.emit_at(kind, self.time, row);
     }
@@ -70,19 +92,35 @@ impl<R: Row> Emitter<R> {
         if self.changelog {
             self.kinds.push(kind as u8);
         } else if kind != RowKind::Insert {
-            self.fail(Error::new(format!(
-                "a row of kind {kind:?} was emitted, but the output is no changelog: \
-                 set `const OUTPUT_CHANGELOG: bool = true` in the operator"
-            )));
-            return;
+            return self.fail(no_changelog(kind));
         }
         let Some(rows) = self.rows.checked_add(1) else {
-            self.fail(Error::new("more rows were emitted for one batch than a batch can have"));
-            return;
+            return self.fail(too_many());
         };
         self.rows = rows;
         row.write(&mut self.columns);
         self.timestamps.extend_from_slice(&timestamp.millis().to_le_bytes());
+    }
+
+    /// Emits whole columns of new rows, each with an event time. For
+    /// [`process_batch`](crate::Operator::process_batch): columns of the input can go out as they
+    /// are. Fails if a column does not fit its field.
+    pub fn emit_columns(&mut self, columns: Vec<Column>, timestamps: &[Timestamp]) -> Result<()> {
+        let count = timestamps.len();
+        row::check::<R>(&columns, count).map_err(|error| error.context("output"))?;
+        let rows = u32::try_from(count).map_err(|_| too_many())?;
+        self.end_batch();
+        let times = timestamps.iter().flat_map(|time| time.millis().to_le_bytes());
+        self.batches.push(wit::Output {
+            port: self.port,
+            batch: wit::Batch {
+                rows,
+                columns,
+                row_kinds: self.changelog.then(|| vec![RowKind::Insert as u8; count]),
+            },
+            timestamps: times.collect(),
+        });
+        Ok(())
     }
 
     #[cold]
@@ -90,22 +128,47 @@ impl<R: Row> Emitter<R> {
         self.failure.get_or_insert(error);
     }
 
-    /// The emitted rows; none is no output.
-    pub(crate) fn finish(self) -> Result<Vec<wit::Output>> {
+    /// Makes a batch of the rows so far.
+    fn end_batch(&mut self) {
+        let rows = std::mem::take(&mut self.rows);
+        if rows == 0 {
+            return;
+        }
+        let columns = std::mem::replace(&mut self.columns, row::builders::<R>(0));
+        let kinds = std::mem::take(&mut self.kinds);
+        self.batches.push(wit::Output {
+            port: self.port,
+            batch: wit::Batch {
+                rows,
+                columns: row::finish(columns),
+                row_kinds: self.changelog.then_some(kinds),
+            },
+            timestamps: std::mem::take(&mut self.timestamps),
+        });
+    }
+
+    /// Adds the emitted rows to the outputs; none is no output.
+    #[doc(hidden)]
+    pub fn finish(mut self, outputs: &mut Vec<wit::Output>) -> Result<()> {
         if let Some(failure) = self.failure {
             return Err(failure);
         }
-        if self.rows == 0 {
-            return Ok(Vec::new());
-        }
-        Ok(vec![wit::Output {
-            port: 0,
-            batch: wit::Batch {
-                rows: self.rows,
-                columns: row::finish(self.columns),
-                row_kinds: self.changelog.then_some(self.kinds),
-            },
-            timestamps: self.timestamps,
-        }])
+        self.end_batch();
+        outputs.append(&mut self.batches);
+        Ok(())
     }
+}
+
+#[cold]
+fn no_changelog(kind: RowKind) -> Error {
+    Error::new(format!(
+        "a row of kind {kind:?} was emitted, but the output is no changelog: set \
+         `const OUTPUT_CHANGELOG: bool = true` in the operator, or `#[output(changelog)]` on the \
+         emitter"
+    ))
+}
+
+#[cold]
+fn too_many() -> Error {
+    Error::new("more rows were emitted for one batch than a batch can have")
 }

@@ -1,59 +1,113 @@
 //! The seam between the SDK and what runs it: the imports in a component, memory in a test.
+//!
+//! Both sides have the same names with the signatures that `wit-bindgen` gives the imports. The
+//! choice is made when the crate is compiled: what an operator does not use is not linked, so a
+//! component imports only what its operator needs.
 
-use crate::log::Level;
-use crate::{Result, wit};
+use std::cell::{Cell, RefCell};
 
-/// What an operator may ask for.
-pub(crate) trait Host {
-    /// Gives a state that the operator declared.
-    fn open_state(&self, name: &str) -> Result<Box<dyn StateHandle>>;
+use crate::Timestamp;
 
-    /// Takes a log message.
-    fn log(&self, level: Level, message: &str);
+#[cfg(target_arch = "wasm32")]
+mod imports {
+    use crate::metrics::Metric;
+    use crate::{Timestamp, log::Level, wit};
 
-    /// Whether a message of this level is kept.
-    fn log_enabled(&self, level: Level) -> bool;
+    pub(crate) use crate::bindings::howdah::operator::state::{
+        ListState, MapState, ReducingState, ValueState,
+    };
+    pub(crate) use crate::bindings::howdah::operator::timers::TimerService;
+
+    /// The host that runs this component.
+    #[derive(Clone, Debug)]
+    pub(crate) struct Host;
+
+    impl Host {
+        pub(crate) fn value(&self, name: &str) -> Result<ValueState, wit::Error> {
+            ValueState::open(name)
+        }
+
+        pub(crate) fn list(&self, name: &str) -> Result<ListState, wit::Error> {
+            ListState::open(name)
+        }
+
+        pub(crate) fn map(&self, name: &str) -> Result<MapState, wit::Error> {
+            MapState::open(name)
+        }
+
+        pub(crate) fn reducing(&self, name: &str) -> Result<ReducingState, wit::Error> {
+            ReducingState::open(name)
+        }
+
+        pub(crate) fn timers(&self, name: &str) -> Result<TimerService, wit::Error> {
+            TimerService::open(name)
+        }
+
+        pub(crate) fn log(&self, level: Level, message: &str) {
+            wit::logging::log(level, message);
+        }
+
+        pub(crate) fn log_enabled(&self, level: Level) -> bool {
+            wit::logging::enabled(level)
+        }
+
+        pub(crate) fn now(&self) -> Timestamp {
+            Timestamp::from_millis(wit::clock::now())
+        }
+
+        pub(crate) fn record(&self, name: &str, metric: Metric) {
+            match metric {
+                Metric::Counter(amount) => wit::metrics::counter_add(name, amount),
+                Metric::Gauge(value) => wit::metrics::gauge_set(name, value),
+                Metric::Histogram(value) => wit::metrics::histogram_record(name, value),
+            }
+        }
+    }
 }
 
-/// A state of the host; the calls are those of `value-state` in the WIT.
-pub(crate) trait StateHandle {
-    /// The rows of the keys.
-    fn get(&self, keys: &wit::Keys) -> Result<wit::Rows>;
+#[cfg(target_arch = "wasm32")]
+pub(crate) use imports::{Host, ListState, MapState, ReducingState, TimerService, ValueState};
 
-    /// Writes one row for each key.
-    fn put(&self, keys: &wit::Keys, columns: &[wit::Column]) -> Result<()>;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use crate::testing::memory::{
+    Host, ListState, MapState, ReducingState, TimerService, ValueState,
+};
 
-    /// Removes the rows of the keys.
-    fn delete(&self, keys: &wit::Keys) -> Result<()>;
+thread_local! {
+    /// The host, while it lets the operator call it.
+    static HOST: RefCell<Option<Host>> = const { RefCell::new(None) };
+    /// The time of the running call, once it was asked for.
+    static NOW: Cell<Option<Timestamp>> = const { Cell::new(None) };
 }
 
-/// The host that runs this component.
-pub(crate) struct Imports;
-
-impl Host for Imports {
-    fn open_state(&self, name: &str) -> Result<Box<dyn StateHandle>> {
-        Ok(Box::new(wit::ValueState::open(name)?))
+/// Runs `call`, a call of the host's, with messages and questions going to `host`.
+pub(crate) fn within<T>(host: &Host, call: impl FnOnce() -> T) -> T {
+    /// Puts the host before back, even if `call` panics.
+    struct Restore(Option<Host>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            HOST.set(self.0.take());
+            NOW.set(None);
+        }
     }
-
-    fn log(&self, level: Level, message: &str) {
-        wit::logging::log(level, message);
-    }
-
-    fn log_enabled(&self, level: Level) -> bool {
-        wit::logging::enabled(level)
-    }
+    NOW.set(None);
+    let _restore = Restore(HOST.replace(Some(host.clone())));
+    call()
 }
 
-impl StateHandle for wit::ValueState {
-    fn get(&self, keys: &wit::Keys) -> Result<wit::Rows> {
-        Ok(Self::get(self, keys)?)
-    }
+/// The host of the running call; `None` while the operator is only asked what it is.
+pub(crate) fn running() -> Option<Host> {
+    HOST.with_borrow(Clone::clone)
+}
 
-    fn put(&self, keys: &wit::Keys, columns: &[wit::Column]) -> Result<()> {
-        Ok(Self::put(self, keys, columns)?)
-    }
-
-    fn delete(&self, keys: &wit::Keys) -> Result<()> {
-        Ok(Self::delete(self, keys)?)
-    }
+/// The time of the running call, which the host read when the call began: every use in one call
+/// gives the same, and it never goes back. A test sets it by hand.
+///
+/// The Unix epoch while the operator is only asked what it is.
+pub fn now() -> Timestamp {
+    NOW.get().unwrap_or_else(|| {
+        let now = running().map(|host| host.now());
+        NOW.set(now);
+        now.unwrap_or_default()
+    })
 }

@@ -93,57 +93,90 @@
 // The derive macros name this crate by its name, in its own tests and examples too.
 extern crate self as howdah_sdk;
 
+mod batch;
 #[doc(hidden)]
 pub mod bindings;
 pub mod columns;
+#[cfg(target_arch = "wasm32")]
 mod component;
 mod driver;
 mod emitter;
 mod error;
+mod export;
 mod host;
+mod inputs;
 pub mod log;
+pub mod metrics;
 mod open;
 mod operator;
+mod outputs;
 mod record;
+pub mod reduce;
 mod row;
 mod state;
+#[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 mod value;
+pub mod window;
 
+pub use batch::Batch;
 pub use emitter::Emitter;
 pub use error::{Error, ErrorKind, Result};
-pub use howdah_sdk_macros::{Key, Row};
-pub use open::{Open, Subtask};
-pub use operator::Operator;
-pub use record::{Record, RowKind};
+pub use host::now;
+pub use howdah_sdk_macros::{Inputs, Key, Outputs, Reduce, Row, States, operator};
+pub use inputs::{InputPort, Inputs};
+pub use open::{Open, State, StateOptions, States, Subtask};
+pub use operator::{Emitters, Operator};
+pub use outputs::{OutputPort, Outputs};
+pub use record::{CurrentKey, Record, RowKind, Timer};
+pub use reduce::Reduce;
 pub use row::{Field, Key, Row};
-pub use state::ValueState;
+pub use state::{ListState, MapState, ReducingState, StateRows, Timers, ValueState};
 pub use value::{Date, Decimal, KeyValue, Primitive, Timestamp, Value};
 
 /// What an operator's file needs: `use howdah_sdk::prelude::*;`.
 pub mod prelude {
+    pub use crate::metrics::{Counter, Gauge, Histogram};
     pub use crate::{
-        Date, Decimal, Emitter, Error, Key, Open, Operator, Record, Result, Row, RowKind,
-        Timestamp, ValueState, log,
+        Batch, CurrentKey, Date, Decimal, Emitter, Error, Inputs, Key, ListState, MapState, Open,
+        Operator, Outputs, Record, Reduce, ReducingState, Result, Row, RowKind, States, Timer,
+        Timers, Timestamp, ValueState, log, operator,
     };
 }
 
 /// What the macros of this crate expand to. No part of the API.
 #[doc(hidden)]
 pub mod __private {
+    #[cfg(target_arch = "wasm32")]
     pub use crate::component::{Component, Slot};
+    pub use crate::reduce::fields as reduce;
     pub use crate::row::wrong_column_count;
+    #[cfg(not(target_arch = "wasm32"))]
+    pub use crate::testing::events;
+    pub use crate::wit::Output;
+    pub use howdah_sdk_stateful::export_stateful;
 }
 
 /// The types of the boundary, under one short name.
 mod wit {
+    #[cfg(target_arch = "wasm32")]
+    pub(crate) use crate::bindings::exports::howdah::operator::operator::Guest;
+    pub use crate::bindings::exports::howdah::operator::operator::Output;
     pub(crate) use crate::bindings::exports::howdah::operator::operator::{
-        Context, Guest, Input, InputSpec, Output, OutputSpec, Spec, StateKind, StateSpec,
+        Context, Input, InputSpec, OutputSpec, Spec, StateKind, StateSpec, TimeDomain, TimerSpec,
+        Ttl, TtlUpdate,
     };
-    pub(crate) use crate::bindings::howdah::operator::logging;
-    pub(crate) use crate::bindings::howdah::operator::state::{Keys, Rows, ValueState};
+    pub(crate) use crate::bindings::exports::howdah::operator::timer_handler::Due;
+    pub(crate) use crate::bindings::howdah::operator::state::{Keys, MapRange, Rows};
     pub(crate) use crate::bindings::howdah::operator::types::{
         Batch, Column, Error, Field, KeyColumns,
+    };
+    #[cfg(target_arch = "wasm32")]
+    pub(crate) use crate::bindings::howdah::operator::{clock, logging, metrics};
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) use crate::bindings::{
+        exports::howdah::operator::operator::Reducer,
+        howdah::operator::state::{ListRows, MapRows},
     };
 }
 

@@ -10,11 +10,9 @@
 //! A message of a level that the host does not keep is not even formatted. While the host
 //! asks the operator what it is (before it starts), messages are dropped.
 
-use std::cell::RefCell;
 use std::fmt;
-use std::rc::Rc;
 
-use crate::host::Host;
+use crate::host;
 
 #[doc(inline)]
 pub use crate::__warn as warn;
@@ -23,30 +21,11 @@ pub use crate::bindings::howdah::operator::logging::Level;
 #[doc(inline)]
 pub use crate::{__debug as debug, __error as error, __info as info, __trace as trace};
 
-thread_local! {
-    /// Where messages go, while the host lets the operator call it.
-    static HOST: RefCell<Option<Rc<dyn Host>>> = const { RefCell::new(None) };
-}
-
 /// Writes one message, if the host keeps messages of its level.
 pub fn write(level: Level, message: fmt::Arguments<'_>) {
-    let host = HOST.with_borrow(Clone::clone);
-    if let Some(host) = host.filter(|host| host.log_enabled(level)) {
+    if let Some(host) = host::running().filter(|host| host.log_enabled(level)) {
         host.log(level, &message.to_string());
     }
-}
-
-/// Runs `call` with messages going to `host`.
-pub(crate) fn to_host<T>(host: &Rc<dyn Host>, call: impl FnOnce() -> T) -> T {
-    /// Puts the host before back, even if `call` panics.
-    struct Restore(Option<Rc<dyn Host>>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            HOST.set(self.0.take());
-        }
-    }
-    let _restore = Restore(HOST.replace(Some(Rc::clone(host))));
-    call()
 }
 
 /// Logs what helps only the author of the operator.

@@ -44,7 +44,12 @@ pub trait Key: Row {}
 
 /// Builders for the columns of `R`.
 pub(crate) fn builders<R: Row>(capacity: usize) -> Vec<ColumnBuilder> {
-    R::FIELDS.iter().map(|field| ColumnBuilder::new(field.value_type, capacity)).collect()
+    builders_of(R::FIELDS, capacity)
+}
+
+/// Builders for the columns of these fields.
+pub(crate) fn builders_of(fields: &[Field], capacity: usize) -> Vec<ColumnBuilder> {
+    fields.iter().map(|field| ColumnBuilder::new(field.value_type, capacity)).collect()
 }
 
 pub(crate) fn finish(builders: Vec<ColumnBuilder>) -> Vec<Column> {
@@ -60,29 +65,37 @@ pub(crate) fn encode<'a, R: Row + 'a>(rows: impl ExactSizeIterator<Item = &'a R>
 
 /// Checks that the columns hold `rows` rows of `R`.
 pub(crate) fn check<R: Row>(columns: &[Column], rows: usize) -> Result<()> {
-    check_each::<R>(columns, |field, column| column.check(field.value_type, field.nullable, rows))
+    check_fields(R::FIELDS, columns, |field, column| {
+        column.check(field.value_type, field.nullable, rows)
+    })
 }
 
 /// The same as [`check`], but any row may lack any value.
 pub(crate) fn check_lengths<R: Row>(columns: &[Column], rows: usize) -> Result<()> {
-    check_each::<R>(columns, |field, column| column.check_lengths(field.value_type, rows))
+    check_fields(R::FIELDS, columns, |field, column| column.check_lengths(field.value_type, rows))
 }
 
-fn check_each<R: Row>(
+pub(crate) fn check_fields(
+    fields: &[Field],
     columns: &[Column],
     check: impl Fn(&Field, &Column) -> Result<()>,
 ) -> Result<()> {
-    if columns.len() != R::FIELDS.len() {
-        return Err(wrong_column_count(R::FIELDS.len(), columns.len()));
+    if columns.len() != fields.len() {
+        return Err(wrong_column_count(fields.len(), columns.len()));
     }
-    R::FIELDS.iter().zip(columns).try_for_each(|(field, column)| {
+    fields.iter().zip(columns).try_for_each(|(field, column)| {
         check(field, column).map_err(|error| error.context(format!("column `{}`", field.name)))
     })
 }
 
-/// The fields as the boundary has them.
+/// The fields of `R` as the boundary has them.
 pub(crate) fn fields<R: Row>() -> Vec<wit::Field> {
-    R::FIELDS
+    wit_fields(R::FIELDS)
+}
+
+/// Fields as the boundary has them.
+pub(crate) fn wit_fields(fields: &[Field]) -> Vec<wit::Field> {
+    fields
         .iter()
         .map(|field| wit::Field {
             name: field.name.to_owned(),

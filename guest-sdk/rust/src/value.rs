@@ -234,6 +234,8 @@ pub struct Timestamp(i64);
 impl Timestamp {
     /// Earlier than any row's event time: the watermark before the first row.
     pub const MIN: Self = Self(i64::MIN);
+    /// Later than any row's event time: the watermark at the end of all inputs.
+    pub const MAX: Self = Self(i64::MAX);
 
     /// The moment that is so many milliseconds after 1970-01-01 00:00 UTC; negative before it.
     pub const fn from_millis(millis: i64) -> Self {
@@ -243,6 +245,13 @@ impl Timestamp {
     /// Milliseconds since 1970-01-01 00:00 UTC.
     pub const fn millis(self) -> i64 {
         self.0
+    }
+
+    /// The moment that is so many milliseconds later; negative for an earlier one. It stays
+    /// between [`MIN`](Self::MIN) and [`MAX`](Self::MAX).
+    #[must_use]
+    pub const fn plus_millis(self, millis: i64) -> Self {
+        Self(self.0.saturating_add(millis))
     }
 }
 

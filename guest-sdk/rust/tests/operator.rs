@@ -225,7 +225,7 @@ fn in_process_keys_of_its_choice_are_refused() -> Result<()> {
 fn close_may_write_and_emit() -> Result<()> {
     let mut host = TestHost::<Obedient>::new()?;
     host.process([order("last", "put", 1)])?;
-    host.set_watermark(Timestamp::from_millis(40));
+    host.advance_watermark(Timestamp::from_millis(40))?;
     host.process_events([Event::insert(order("a", "put", 1)).at(Timestamp::from_millis(50))])?;
     let end = Event::insert(order("end", "close", None)).at(Timestamp::from_millis(40));
     assert_eq!(host.close()?, [end]);

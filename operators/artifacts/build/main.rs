@@ -13,7 +13,15 @@ use anyhow::{Context, Result};
 use wit_component::ComponentEncoder;
 
 /// The operators: packages, which lie in folders of the same name.
-const OPERATORS: [&str; 4] = ["last-bid", "auction-stats", "hostile", "scripted"];
+const OPERATORS: [&str; 7] = [
+    "last-bid",
+    "auction-stats",
+    "auction-winners",
+    "bidder-sessions",
+    "distinct-bidders",
+    "hostile",
+    "scripted",
+];
 
 fn main() -> Result<()> {
     let workspace = workspace()?;

@@ -37,7 +37,9 @@ pub struct Stats {
 }
 
 /// The operator.
+#[derive(States)]
 pub struct AuctionStats {
+    #[state(name = "stats")]
     totals: ValueState<Auction, Totals>,
 }
 
@@ -58,19 +60,12 @@ impl Totals {
     }
 }
 
-impl Operator for AuctionStats {
-    type Input = Bid;
-    type Key = Auction;
-    type Output = Stats;
-
-    fn open(open: &mut Open<Auction>) -> Result<Self> {
-        Ok(Self { totals: open.value("stats")? })
-    }
-
+#[operator]
+impl AuctionStats {
     fn process(
         &mut self,
         bid: Bid,
-        record: &Record<'_, Auction>,
+        record: &Record<Auction>,
         out: &mut Emitter<Stats>,
     ) -> Result<()> {
         let Bid { auction, price } = bid;
@@ -88,8 +83,6 @@ impl Operator for AuctionStats {
         Ok(())
     }
 }
-
-howdah_sdk::export!(AuctionStats);
 
 #[cfg(test)]
 mod tests {

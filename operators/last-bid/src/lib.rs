@@ -32,23 +32,17 @@ pub struct Last {
 }
 
 /// The operator.
+#[derive(States)]
 pub struct LastBid {
     last: ValueState<BidderAuction, Last>,
 }
 
-impl Operator for LastBid {
-    type Input = Bid;
-    type Key = BidderAuction;
-    type Output = Bid;
-
-    fn open(open: &mut Open<BidderAuction>) -> Result<Self> {
-        Ok(Self { last: open.value("last")? })
-    }
-
+#[operator]
+impl LastBid {
     fn process(
         &mut self,
         bid: Bid,
-        record: &Record<'_, BidderAuction>,
+        record: &Record<BidderAuction>,
         out: &mut Emitter<Bid>,
     ) -> Result<()> {
         let is_last = match self.last.get(record)? {
@@ -63,8 +57,6 @@ impl Operator for LastBid {
         Ok(())
     }
 }
-
-howdah_sdk::export!(LastBid);
 
 #[cfg(test)]
 mod tests {

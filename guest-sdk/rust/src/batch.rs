@@ -1,0 +1,88 @@
+use std::marker::PhantomData;
+
+use crate::columns::{Values, chunk};
+use crate::record::Call;
+use crate::{
+    CurrentKey, Error, Inputs, Key, Record, Result, RowKind, Timestamp, Value, columns, wit,
+};
+
+/// The rows of a call, as columns: what [`process_batch`](crate::Operator::process_batch) gets.
+#[derive(Debug)]
+pub struct Batch<'a, I, K> {
+    pub(crate) input: &'a wit::Input,
+    pub(crate) call: &'a Call<'a>,
+    pub(crate) types: PhantomData<fn() -> (I, K)>,
+}
+
+impl<'a, I: Inputs, K: Key> Batch<'a, I, K> {
+    /// How many rows there are; at least one.
+    pub fn rows(&self) -> usize {
+        self.input.batch.rows as usize
+    }
+
+    /// Which input the rows came from, by its index.
+    pub fn port(&self) -> usize {
+        self.input.port as usize
+    }
+
+    /// A column of the rows. Fails if there is no such column, or if it is of another type.
+    pub fn column<T: Value>(&self, name: &str) -> Result<Values<'a, T>> {
+        let fields = I::PORTS.get(self.port()).map_or(&[][..], |port| port.fields);
+        columns::named(fields, &self.input.batch.columns, name)
+    }
+
+    /// The event time of each row.
+    pub fn timestamps(&self) -> impl ExactSizeIterator<Item = Timestamp> + Clone + 'a {
+        <Timestamp as columns::FixedWidth>::all(&self.input.timestamps)
+    }
+
+    /// What the row means if the input is a changelog. Fails for a byte that is no kind.
+    #[inline]
+    pub fn kind(&self, row: usize) -> Result<RowKind> {
+        match &self.input.batch.row_kinds {
+            None => Ok(RowKind::Insert),
+            Some(kinds) => RowKind::from_byte(kinds.get(row).copied().unwrap_or_default()),
+        }
+    }
+
+    /// No row with an event time at or before it is expected any more, of any input.
+    pub fn watermark(&self) -> Timestamp {
+        self.call.watermark
+    }
+
+    /// How many distinct keys the rows have.
+    pub fn keys(&self) -> usize {
+        self.call.key_count as usize
+    }
+
+    /// For each row, the index of its key.
+    pub fn row_keys(&self) -> impl ExactSizeIterator<Item = u32> + Clone + 'a {
+        self.input.row_keys.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes))
+    }
+
+    /// A column of the distinct keys. Fails if there is no such column, or if it is of another
+    /// type.
+    pub fn key_column<T: Value>(&self, name: &str) -> Result<Values<'a, T>> {
+        columns::named(K::FIELDS, self.call.keys, name)
+    }
+
+    /// A row by itself: its fields, and what else is known about it. Fails past the last row.
+    pub fn read(&self, row: usize) -> Result<(I, Record<'a, K>)> {
+        Ok((I::read(self.port(), &self.input.batch.columns, row)?, self.record(row)?))
+    }
+
+    /// What is known about a row beside its fields. Fails past the last row.
+    #[inline]
+    pub fn record(&self, row: usize) -> Result<Record<'a, K>> {
+        let key = chunk(&self.input.row_keys, row).map(u32::from_le_bytes);
+        let timestamp = chunk(&self.input.timestamps, row).map(i64::from_le_bytes);
+        match (key, timestamp) {
+            (Some(key), Some(timestamp)) if key < self.call.key_count => Ok(Record {
+                current: CurrentKey { call: self.call, index: key, key: PhantomData },
+                kind: self.kind(row)?,
+                timestamp: Timestamp::from_millis(timestamp),
+            }),
+            _ => Err(Error::invalid_argument(format!("row {row} of the input has no key"))),
+        }
+    }
+}

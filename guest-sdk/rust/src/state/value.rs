@@ -1,0 +1,251 @@
+use std::cell::{Ref, RefCell};
+use std::marker::PhantomData;
+use std::rc::Rc;
+
+use super::{DuringCall, Link, Loaded, explicit};
+use crate::columns::{Column, Values};
+use crate::{CurrentKey, Key, Record, Result, Row, Value, columns, host, row};
+
+/// At most one row `V` for each key `K`, kept by the host as a table.
+///
+/// In [`process`](crate::Operator::process) and [`on_timer`](crate::Operator::on_timer), the
+/// record or timer says which key: the first [`get`](Self::get) of a call loads the rows of *all*
+/// of its keys at once, the others read from that, and what changed is written back at once when
+/// the call ends. Outside of them, the `_many` methods take keys.
+pub struct ValueState<K, V> {
+    table: Rc<RefCell<Table<V>>>,
+    key: PhantomData<fn(K)>,
+}
+
+impl<K: Key, V: Row + Clone + 'static> ValueState<K, V> {
+    pub(crate) fn new(name: &str, handle: Option<host::ValueState>) -> (Self, Rc<dyn DuringCall>) {
+        let link = Link::new(name, handle);
+        let table = Rc::new(RefCell::new(Table { link, loaded: None, slots: Vec::new() }));
+        (Self { table: Rc::clone(&table), key: PhantomData }, table)
+    }
+
+    /// The row of the key. Fails if the host cannot read its state.
+    pub fn get(&self, key: &CurrentKey<'_, K>) -> Result<Option<V>> {
+        self.table.borrow_mut().get(key.index)
+    }
+
+    /// Writes the row of the key.
+    pub fn put(&mut self, key: &CurrentKey<'_, K>, row: V) {
+        self.table.borrow_mut().set(key.index, Slot::Put(row));
+    }
+
+    /// Removes the row of the key; a key without one is fine.
+    pub fn delete(&mut self, key: &CurrentKey<'_, K>) {
+        self.table.borrow_mut().set(key.index, Slot::Deleted);
+    }
+
+    /// Writes the row of the key, or removes it, and gives the one before. With
+    /// [`Emitter::emit_change`](crate::Emitter::emit_change), upserts become a changelog.
+    pub fn replace(&mut self, key: &CurrentKey<'_, K>, row: Option<V>) -> Result<Option<V>> {
+        let before = self.get(key)?;
+        match row {
+            Some(row) => self.put(key, row),
+            None => self.delete(key),
+        }
+        Ok(before)
+    }
+
+    /// Does to the row of the key what a row of a changelog says: +I and +U write it, -D removes
+    /// it, -U does nothing, since the +U that comes with it replaces the row.
+    pub fn apply(&mut self, record: &Record<'_, K>, row: V) {
+        match record.kind() {
+            crate::RowKind::Insert | crate::RowKind::UpdateAfter => self.put(record, row),
+            crate::RowKind::Delete => self.delete(record),
+            crate::RowKind::UpdateBefore => {}
+        }
+    }
+
+    /// The rows of all keys of the running call, as columns: for
+    /// [`process_batch`](crate::Operator::process_batch). It does not see what this call has
+    /// `put` or `delete`d.
+    pub fn load(&self) -> Result<StateRows<'_>> {
+        let mut table = self.table.borrow_mut();
+        table.load()?;
+        drop(table);
+        Ok(StateRows { table: Ref::map(self.table.borrow(), |table| table as &dyn HasLoaded) })
+    }
+
+    /// Writes the rows of these keys of the running call at once: row `i` of the columns for the
+    /// key with index `keys[i]`. What [`load`](Self::load) and [`get`](Self::get) gave or give in
+    /// this call does not change by it. Fails if a column does not fit its field.
+    pub fn store(&mut self, keys: &[u32], columns: &[Column]) -> Result<()> {
+        let table = self.table.borrow();
+        row::check::<V>(columns, keys.len()).map_err(|error| table.link.named(error))?;
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let keys = crate::wit::Keys::Selected(super::u32_buffer(keys));
+        table.link.call(|handle| handle.put(&keys, columns))
+    }
+
+    /// The rows of these keys, one call to the host for all. Only where there is no record and no
+    /// timer, as in [`on_barrier`](crate::Operator::on_barrier), and only keys that this subtask
+    /// has seen.
+    pub fn get_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
+        let table = self.table.borrow();
+        let explicit = explicit(keys.iter())?;
+        let rows = table.link.call_between(|handle| handle.get(&explicit))?;
+        let loaded = Loaded::new::<V>(rows, keys.len()).map_err(|error| table.link.named(error))?;
+        (0..keys.len()).map(|index| loaded.read(index)).collect()
+    }
+
+    /// Writes a row for each key, one call to the host for all. The same conditions hold as
+    /// for [`get_many`](Self::get_many); if a key comes twice, its last row counts.
+    pub fn put_many(&mut self, rows: &[(K, V)]) -> Result<()> {
+        let keys = explicit(rows.iter().map(|(key, _)| key))?;
+        let columns = row::encode(rows.iter().map(|(_, row)| row));
+        self.table.borrow().link.call_between(|handle| handle.put(&keys, &columns))
+    }
+
+    /// Removes the rows of these keys, one call to the host for all. The same conditions
+    /// hold as for [`get_many`](Self::get_many).
+    pub fn delete_many(&mut self, keys: &[K]) -> Result<()> {
+        let keys = explicit(keys.iter())?;
+        self.table.borrow().link.call_between(|handle| handle.delete(&keys))
+    }
+}
+
+/// The rows of the running call's keys in a [`ValueState`], as columns.
+pub struct StateRows<'a> {
+    table: Ref<'a, dyn HasLoaded + 'a>,
+}
+
+impl StateRows<'_> {
+    /// Whether the key with this index has a row.
+    pub fn has(&self, key: usize) -> bool {
+        self.table.loaded().is_some_and(|loaded| loaded.has(key))
+    }
+
+    /// A field of the rows. The value of a key without a row means nothing. Fails if there is no
+    /// such field, or if it is of another type.
+    pub fn column<T: Value>(&self, name: &str) -> Result<Values<'_, T>> {
+        let columns = self.table.loaded().map_or(&[][..], Loaded::columns);
+        columns::named(self.table.fields(), columns, name)
+    }
+}
+
+/// A table without its type.
+trait HasLoaded {
+    fn loaded(&self) -> Option<&Loaded>;
+    fn fields(&self) -> &'static [row::Field];
+}
+
+impl<V: Row> HasLoaded for Table<V> {
+    fn loaded(&self) -> Option<&Loaded> {
+        self.loaded.as_ref()
+    }
+
+    fn fields(&self) -> &'static [row::Field] {
+        V::FIELDS
+    }
+}
+
+/// The rows of the running call's keys in one state.
+struct Table<V> {
+    link: Link<host::ValueState>,
+    /// What the host has for the keys, once the call asked.
+    loaded: Option<Loaded>,
+    /// What the call did to each key; empty until it does something.
+    slots: Vec<Slot<V>>,
+}
+
+/// What the running call did to a key.
+#[derive(Clone)]
+enum Slot<V> {
+    Untouched,
+    Put(V),
+    Deleted,
+}
+
+impl<V: Row + Clone> Table<V> {
+    fn get(&mut self, key: u32) -> Result<Option<V>> {
+        match self.slots.get(key as usize) {
+            Some(Slot::Put(row)) => return Ok(Some(row.clone())),
+            Some(Slot::Deleted) => return Ok(None),
+            Some(Slot::Untouched) | None => {}
+        }
+        self.load()?.read(key as usize)
+    }
+
+    fn load(&mut self) -> Result<&Loaded> {
+        let loaded = match self.loaded.take() {
+            Some(loaded) => loaded,
+            None => {
+                let rows = self.link.call(|handle| handle.get(&crate::wit::Keys::Current))?;
+                let keys = self.link.keys.unwrap_or(0) as usize;
+                Loaded::new::<V>(rows, keys).map_err(|error| self.link.named(error))?
+            }
+        };
+        Ok(self.loaded.insert(loaded))
+    }
+
+    /// The driver has checked that `key` is one of the call's.
+    fn set(&mut self, key: u32, slot: Slot<V>) {
+        if self.slots.is_empty() {
+            self.slots.resize(self.link.keys.unwrap_or(0) as usize, Slot::Untouched);
+        }
+        if let Some(place) = self.slots.get_mut(key as usize) {
+            *place = slot;
+        }
+    }
+
+    /// Writes each key whose row differs from what was loaded. What was not loaded is
+    /// written unseen.
+    fn commit(&self) -> Result<()> {
+        if self.slots.is_empty() {
+            return Ok(());
+        }
+        let mut put = Vec::with_capacity(self.slots.len());
+        let mut deleted = Vec::new();
+        let mut columns = row::builders::<V>(self.slots.len());
+        for (key, slot) in (0_u32..).zip(&self.slots) {
+            let loaded = self.loaded.as_ref();
+            match slot {
+                Slot::Put(row) if !loaded.is_some_and(|rows| rows.holds(key as usize, row)) => {
+                    row.write(&mut columns);
+                    put.push(key);
+                }
+                Slot::Deleted if loaded.is_none_or(|rows| rows.has(key as usize)) => {
+                    deleted.push(key);
+                }
+                Slot::Untouched | Slot::Put(_) | Slot::Deleted => {}
+            }
+        }
+        if !put.is_empty() {
+            let columns = row::finish(columns);
+            self.link.call(|handle| handle.put(&self.link.selected(&put), &columns))?;
+        }
+        if !deleted.is_empty() {
+            self.link.call(|handle| handle.delete(&self.link.selected(&deleted)))?;
+        }
+        Ok(())
+    }
+}
+
+impl<V: Row + Clone> DuringCall for RefCell<Table<V>> {
+    fn begin(&self, keys: u32) {
+        self.borrow_mut().link.keys = Some(keys);
+    }
+
+    fn commit(&self) -> Result<()> {
+        self.borrow().commit()
+    }
+
+    fn end(&self) {
+        let mut table = self.borrow_mut();
+        table.link.keys = None;
+        table.loaded = None;
+        table.slots.clear();
+    }
+}
+
+impl<K, V> std::fmt::Debug for ValueState<K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ValueState").field("name", &self.table.borrow().link.name).finish()
+    }
+}

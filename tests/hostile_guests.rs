@@ -9,7 +9,7 @@ use howdah_runtime::{Engine, EngineOptions};
 const EVENTS: u32 = 50_000;
 
 /// How to misbehave, and what the error must say.
-const MODES: [(&str, &str); 11] = [
+const MODES: [(&str, &str); 14] = [
     ("loop", "time"),
     ("allocate", "memory"),
     ("panic", "told to panic"),
@@ -21,6 +21,9 @@ const MODES: [(&str, &str); 11] = [
     ("wrong-column-count", "columns"),
     ("huge-rows", "rows"),
     ("undeclared-port", "output"),
+    ("leak-handles", "limits.handles"),
+    ("forged-handle", "unknown handle"),
+    ("aliased-output", "limits.batch-bytes"),
 ];
 
 fn hostile(mode: &str) -> Job {

@@ -17,6 +17,7 @@ mod bad_input;
 mod bad_pipeline_file;
 mod check;
 mod closed_pipe;
+mod compile_bombs;
 mod corrupt_checkpoint;
 mod disk_full;
 mod fresh_start;

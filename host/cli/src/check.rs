@@ -1,9 +1,9 @@
 //! `howdah check`: says what an operator is, and refuses one that would not run.
 
-use crate::environment;
 use crate::facts::{self, Output};
 use crate::failure::{Failure, Result};
 use crate::inspect;
+use crate::{compile_worker, environment};
 use anyhow::{Context, anyhow};
 use howdah_runtime::{Engine, EngineOptions, Inspection, Limits, OperatorSpec, TimeDomain};
 use howdah_state::{Column, StateKind};
@@ -78,6 +78,7 @@ fn check(args: &Args) -> Result<Checked> {
     }
     let engine = Engine::new(EngineOptions {
         cache_directory: environment::cache_directory(),
+        compile_worker: Some(compile_worker::this_program()?),
         ..EngineOptions::default()
     })
     .context("cannot set up the WebAssembly engine")?;

@@ -1,6 +1,7 @@
 //! The `howdah` command.
 
 mod check;
+mod compile_worker;
 mod environment;
 mod facts;
 mod failure;
@@ -36,6 +37,9 @@ enum Command {
     Check(check::Args),
     Inspect(inspect::Args),
     Nexmark(nexmark::Args),
+    /// Compile one component from standard input, for another howdah
+    #[command(hide = true)]
+    CompileWorker,
 }
 
 fn main() -> ExitCode {
@@ -47,6 +51,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(args),
         Command::Inspect(args) => inspect::run(args),
         Command::Nexmark(args) => nexmark::run(args),
+        Command::CompileWorker => compile_worker::run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

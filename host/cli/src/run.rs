@@ -1,8 +1,8 @@
 //! `howdah run`: runs a pipeline to its end, or until it is told to stop.
 
-use crate::environment;
 use crate::failure::{Failure, Result};
 use crate::progress::{Bar, Unit};
+use crate::{compile_worker, environment};
 use anyhow::{Context, anyhow};
 use howdah_pipeline::{
     Checkpoints, ErrorKind, Event, Handle, Pipeline, PipelineConfig, Progress, SinkType, StartFrom,
@@ -121,6 +121,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
     let engine = Engine::new(EngineOptions {
         cache_directory: environment::cache_directory(),
+        compile_worker: Some(compile_worker::this_program()?),
         ..EngineOptions::default()
     })
     .context("cannot set up the WebAssembly engine")?;

@@ -32,7 +32,9 @@
 //! key = ["bidder", "auction"]     # source columns for the key fields, by position
 //! columns = { price = "p" }       # operator field = source column
 //! [operator.config]               # handed to the operator as JSON
-//! [operator.limits]               # memory-bytes, call-timeout-ms, batch-bytes, batch-rows
+//! [operator.limits]               # memory-bytes, table-elements, handles, call-timeout-ms,
+//!                                 # call-fuel, batch-bytes, batch-rows, compile-timeout-ms,
+//!                                 # compile-memory-bytes
 //!
 //! [sink]
 //! type = "files"                  # files, stdout or null
@@ -270,6 +272,14 @@ const TIME_LIMIT_MS: u64 = 366 * 24 * 3_600_000;
 const PARALLELISM_LIMIT: u64 = 256;
 /// The most bytes that a limit may allow: what 32-bit memories can hold.
 const BYTES_LIMIT: u64 = 1 << 32;
+/// The most memory that compiling a component may take.
+const COMPILE_BYTES_LIMIT: u64 = 1 << 40;
+/// The most elements of a table that the engine has room for.
+const TABLE_ELEMENTS_LIMIT: u64 = 1 << 16;
+/// The most handles that an instance may hold.
+const HANDLES_LIMIT: u64 = 1 << 20;
+/// The most fuel of a call; a number in TOML has 63 bits.
+const FUEL_LIMIT: u64 = i64::MAX.unsigned_abs();
 /// The longest pipeline file.
 const FILE_LIMIT_BYTES: u64 = 1 << 20;
 /// The shortest time that a snapshot outlives its checkpoint. A snapshot is removed file by
@@ -580,20 +590,40 @@ fn operator(root: &Section<'_>, directory: &Path) -> Result<OperatorConfig> {
 }
 
 fn limits(operator: &Section<'_>) -> Result<Limits> {
-    let known = ["memory-bytes", "call-timeout-ms", "batch-bytes", "batch-rows"];
+    let known = [
+        "memory-bytes",
+        "table-elements",
+        "handles",
+        "call-timeout-ms",
+        "call-fuel",
+        "batch-bytes",
+        "batch-rows",
+        "compile-timeout-ms",
+        "compile-memory-bytes",
+    ];
     let section = operator.section("limits", &known)?;
     let default = Limits::default();
-    let to_usize = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    let bytes = |key| section.integer(key, 1..=BYTES_LIMIT);
+    let number = |key, most: u64, default: usize| -> Result<usize> {
+        let stated = section.integer(key, 1..=most)?;
+        Ok(stated.map_or(default, |number| usize::try_from(number).unwrap_or(usize::MAX)))
+    };
+    let time_ms = |key, default: u64| -> Result<u64> {
+        Ok(section.integer(key, 1..=TIME_LIMIT_MS)?.unwrap_or(default))
+    };
     Ok(Limits {
-        memory_bytes: bytes("memory-bytes")?.map_or(default.memory_bytes, to_usize),
-        call_timeout_ms: section
-            .integer("call-timeout-ms", 1..=TIME_LIMIT_MS)?
-            .unwrap_or(default.call_timeout_ms),
-        batch_bytes: bytes("batch-bytes")?.map_or(default.batch_bytes, to_usize),
-        batch_rows: section
-            .integer("batch-rows", 1..=u64::from(u32::MAX))?
-            .map_or(default.batch_rows, to_usize),
+        memory_bytes: number("memory-bytes", BYTES_LIMIT, default.memory_bytes)?,
+        table_elements: number("table-elements", TABLE_ELEMENTS_LIMIT, default.table_elements)?,
+        handles: number("handles", HANDLES_LIMIT, default.handles)?,
+        call_timeout_ms: time_ms("call-timeout-ms", default.call_timeout_ms)?,
+        call_fuel: section.integer("call-fuel", 1..=FUEL_LIMIT)?,
+        batch_bytes: number("batch-bytes", BYTES_LIMIT, default.batch_bytes)?,
+        batch_rows: number("batch-rows", u64::from(u32::MAX), default.batch_rows)?,
+        compile_timeout_ms: time_ms("compile-timeout-ms", default.compile_timeout_ms)?,
+        compile_memory_bytes: number(
+            "compile-memory-bytes",
+            COMPILE_BYTES_LIMIT,
+            default.compile_memory_bytes,
+        )?,
     })
 }
 

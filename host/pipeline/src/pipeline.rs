@@ -2,7 +2,7 @@
 
 use crate::checkpoint::{Checkpoint, Checkpoints, Shape, StateShape};
 use crate::clock;
-use crate::config::{PipelineConfig, SinkType};
+use crate::config::{OperatorConfig, PipelineConfig, SinkType};
 use crate::coordinator::{Coordinator, Links, Settings, Table};
 use crate::dead_letter::{self, DeadLetters};
 use crate::directory;
@@ -94,8 +94,9 @@ impl Pipeline {
     pub fn prepare(config: PipelineConfig, engine: &Engine) -> Result<Self> {
         paths::check(&config)?;
         let located = |error| Error::from(error).at(&config.file, config.operator.component.line);
-        let component = engine.load(&config.operator.component.value).map_err(located)?;
-        let described = component.describe(&config.operator.config, &config.operator.limits);
+        let OperatorConfig { component, config: settings, limits, .. } = &config.operator;
+        let component = engine.load_with_limits(&component.value, limits).map_err(located)?;
+        let described = component.describe(settings, limits);
         let spec = described.map_err(located)?;
         let input = check_operator(&config, &spec)?;
         let shape = source::inspect(&config.source)?;

@@ -58,8 +58,7 @@ pub(crate) fn header(name: &str, bytes: &[u8]) -> Result<()> {
 }
 
 /// What compiling a damaged or unusual component says.
-pub(crate) fn not_compiled(name: &str, error: &wasmtime::Error) -> Error {
-    let cause = format!("{error:#}");
+pub(crate) fn not_compiled(name: &str, cause: &str) -> Error {
     let way_out = if cause.contains("unexpected end") {
         "is cut off: build or copy it again"
     } else {

@@ -5,7 +5,7 @@ use crate::exports::{Handlers, Linked};
 use crate::instance::{Context, Instance};
 use crate::limits::Limits;
 use crate::spec::OperatorSpec;
-use crate::{Result, check, describe};
+use crate::{Result, cache, check, compile, describe};
 use howdah_state::StateTable;
 use sha2::{Digest, Sha256};
 use std::fmt::{self, Write};
@@ -26,21 +26,13 @@ struct Shared {
 
 impl Component {
     /// Compiles, or takes from the cache, and checks.
-    pub(crate) fn load(engine: &Engine, name: &str, bytes: &[u8]) -> Result<Self> {
+    pub(crate) fn load(engine: &Engine, name: &str, bytes: &[u8], limits: &Limits) -> Result<Self> {
         check::header(name, bytes)?;
         let digest = hex(&Sha256::digest(bytes));
         let cached = engine.cache().and_then(|cache| cache.get(engine.wasmtime(), &digest));
         let component = match cached {
             Some(component) => component,
-            None => {
-                let component =
-                    wasmtime::component::Component::from_binary(engine.wasmtime(), bytes)
-                        .map_err(|error| check::not_compiled(name, &error))?;
-                if let Some(cache) = engine.cache() {
-                    cache.put(engine.wasmtime(), &digest, &component);
-                }
-                component
-            }
+            None => compiled(engine, name, &digest, bytes, limits)?,
         };
         let linked = check::link(engine, name, &component)?;
         let shared = Shared { name: name.to_owned(), digest, engine: engine.clone(), linked };
@@ -98,6 +90,32 @@ impl Component {
     pub(crate) fn linked(&self) -> &Linked {
         &self.shared.linked
     }
+}
+
+/// Compiles a component, in a worker if there is one, and keeps the code.
+fn compiled(
+    engine: &Engine,
+    name: &str,
+    digest: &str,
+    bytes: &[u8],
+    limits: &Limits,
+) -> Result<wasmtime::component::Component> {
+    let not_compiled = |error: wasmtime::Error| check::not_compiled(name, &format!("{error:#}"));
+    let wasmtime = engine.wasmtime();
+    let Some(worker) = &engine.options().compile_worker else {
+        let component =
+            wasmtime::component::Component::from_binary(wasmtime, bytes).map_err(not_compiled)?;
+        if let Some(cache) = engine.cache() {
+            cache.put(wasmtime, digest, &component);
+        }
+        return Ok(component);
+    };
+    let code = compile::compile(worker, name, bytes, engine.counts_fuel(), limits)?;
+    let component = cache::deserialize(wasmtime, &code).map_err(not_compiled)?;
+    if let Some(cache) = engine.cache() {
+        cache.put_code(wasmtime, digest, &code);
+    }
+    Ok(component)
 }
 
 impl fmt::Debug for Component {

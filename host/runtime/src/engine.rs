@@ -2,15 +2,18 @@
 
 use crate::bindings::TimedOperator;
 use crate::cache::CodeCache;
+use crate::compile::CompileWorker;
 use crate::component::Component;
 use crate::epoch::EpochTicker;
 use crate::host::HostState;
-use crate::limits::{CORE_INSTANCES_LIMIT, MEMORIES_LIMIT, TABLE_ELEMENTS_LIMIT, TABLES_LIMIT};
+use crate::limits::{
+    CORE_INSTANCES_LIMIT, Limits, MEMORIES_LIMIT, TABLE_ELEMENTS_LIMIT, TABLES_LIMIT,
+};
 use crate::{Error, ErrorKind, Result};
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime::{Config, InstanceAllocationStrategy, PoolingAllocationConfig};
 
@@ -23,15 +26,28 @@ pub struct EngineOptions {
     /// Where compiled code is kept between runs; `None`: nowhere. Whoever can write to this
     /// directory can make this process run any code, so it should belong to its user alone.
     pub cache_directory: Option<PathBuf>,
-    /// Instances that may be alive at once, over all pipelines of the process.
+    /// Instances that may be alive at once, over all pipelines of the process. Those that count
+    /// fuel have as many of their own.
     pub instances_limit: u32,
     /// The largest `Limits::memory_bytes` that an instance may ask for.
     pub memory_limit_bytes: usize,
+    /// How deep the calls of an operator may go, in bytes of the stack of the thread that calls
+    /// it. The thread needs some hundred kilobytes more.
+    pub stack_limit_bytes: usize,
+    /// The program that compiles components, in a process with limits. `None`: this process
+    /// compiles them itself, without limits, which is for trusted components only.
+    pub compile_worker: Option<CompileWorker>,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
-        Self { cache_directory: None, instances_limit: 256, memory_limit_bytes: 256 << 20 }
+        Self {
+            cache_directory: None,
+            instances_limit: 256,
+            memory_limit_bytes: 256 << 20,
+            stack_limit_bytes: 512 << 10,
+            compile_worker: None,
+        }
     }
 }
 
@@ -46,6 +62,10 @@ struct Shared {
     linker: Linker<HostState>,
     cache: Option<CodeCache>,
     options: EngineOptions,
+    /// Whether its code counts fuel.
+    metered: bool,
+    /// The engine whose code counts fuel, beside one whose code does not; made when first used.
+    metered_engine: Mutex<Option<Engine>>,
     _ticker: EpochTicker,
 }
 
@@ -55,32 +75,73 @@ impl Engine {
     /// # Errors
     /// [`ErrorKind::Host`] if the machine cannot run it, mostly for lack of address space.
     pub fn new(options: EngineOptions) -> Result<Self> {
-        let engine = wasmtime::Engine::new(&config(&options))
+        Self::with_fuel(options, false)
+    }
+
+    fn with_fuel(options: EngineOptions, metered: bool) -> Result<Self> {
+        let engine = wasmtime::Engine::new(&runtime_config(&options, metered))
             .map_err(|error| host_error("cannot set up the WebAssembly engine", &error))?;
         let mut linker = Linker::new(&engine);
         TimedOperator::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)
             .map_err(|error| host_error("cannot link the host's functions", &error))?;
         let ticker = EpochTicker::start(engine.weak())?;
         let cache = options.cache_directory.clone().map(CodeCache::new);
-        Ok(Self { shared: Arc::new(Shared { engine, linker, cache, options, _ticker: ticker }) })
+        let shared = Shared {
+            engine,
+            linker,
+            cache,
+            options,
+            metered,
+            metered_engine: Mutex::new(None),
+            _ticker: ticker,
+        };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Reads a component file, checks what it imports and exports, and compiles it (or takes
-    /// the compiled code from the cache).
+    /// the compiled code from the cache). It is held to the default limits of compiling.
     ///
     /// # Errors
     /// [`ErrorKind::Host`] if the file cannot be read, [`ErrorKind::Component`] if it is not a
-    /// component that this host can run. The message says how to build one that is.
+    /// component that this host can run, [`ErrorKind::Limit`] if it takes too much to compile.
+    /// The message says how to build one that is.
     pub fn load(&self, path: &Path) -> Result<Component> {
-        self.load_bytes(&path.display().to_string(), &read_component(path)?)
+        self.load_with_limits(path, &Limits::default())
     }
 
-    /// The same for bytes in memory; `name` is what errors call it.
+    /// The same with these limits: those of compiling, and whether fuel is counted.
     ///
     /// # Errors
-    /// [`ErrorKind::Component`] if it is not a component that this host can run.
+    /// As for [`Self::load`].
+    pub fn load_with_limits(&self, path: &Path, limits: &Limits) -> Result<Component> {
+        let bytes = read_component(path)?;
+        Component::load(&self.for_limits(limits)?, &path.display().to_string(), &bytes, limits)
+    }
+
+    /// The same as [`Self::load`] for bytes in memory; `name` is what errors call it.
+    ///
+    /// # Errors
+    /// As for [`Self::load`].
     pub fn load_bytes(&self, name: &str, bytes: &[u8]) -> Result<Component> {
-        Component::load(self, name, bytes)
+        Component::load(self, name, bytes, &Limits::default())
+    }
+
+    /// This engine, or the one beside it whose code counts fuel.
+    fn for_limits(&self, limits: &Limits) -> Result<Self> {
+        if limits.call_fuel.is_none() || self.shared.metered {
+            return Ok(self.clone());
+        }
+        let metered = &self.shared.metered_engine;
+        let mut metered = metered.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(engine) = &*metered {
+            return Ok(engine.clone());
+        }
+        let engine = Self::with_fuel(self.shared.options.clone(), true)?;
+        Ok(metered.insert(engine).clone())
+    }
+
+    pub(crate) fn counts_fuel(&self) -> bool {
+        self.shared.metered
     }
 
     pub(crate) fn wasmtime(&self) -> &wasmtime::Engine {
@@ -131,15 +192,24 @@ fn host_error(what: &str, error: &wasmtime::Error) -> Error {
     Error::new(ErrorKind::Host, format!("{what}: {error:#}"))
 }
 
-fn config(options: &EngineOptions) -> Config {
+/// What compiles for the engine, and runs nothing.
+pub(crate) fn compiler(metered: bool) -> Result<wasmtime::Engine> {
+    wasmtime::Engine::new(&code_config(metered))
+        .map_err(|error| host_error("cannot set up the compiler", &error))
+}
+
+/// What decides which code is made: the same where it is compiled and where it runs.
+fn code_config(metered: bool) -> Config {
     let mut config = Config::new();
     // Operators are called synchronously, each on its subtask's thread; the machinery for
     // concurrent calls would double the cost of a call.
     config.concurrency_support(false);
     config.epoch_interruption(true);
+    config.consume_fuel(metered);
     config.memory_init_cow(true);
-    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(options)));
     // What no guest language needs is off: every proposal is code that an attacker can reach.
+    // Garbage collection with exceptions and typed function references, threads, and the
+    // component model's concurrency are not even compiled in: features of crate wasmtime.
     config.wasm_tail_call(false);
     config.wasm_relaxed_simd(false);
     config.wasm_multi_memory(false);
@@ -149,6 +219,19 @@ fn config(options: &EngineOptions) -> Config {
     config.wasm_stack_switching(false);
     config.wasm_gc(false);
     config.wasm_shared_everything_threads(false);
+    config.wasm_component_model_error_context(false);
+    config.wasm_component_model_gc(false);
+    config.wasm_component_model_map(false);
+    config.wasm_component_model_memory64(false);
+    config.wasm_component_model_fixed_length_lists(false);
+    config.wasm_component_model_implements(false);
+    config
+}
+
+fn runtime_config(options: &EngineOptions, metered: bool) -> Config {
+    let mut config = code_config(metered);
+    config.max_wasm_stack(options.stack_limit_bytes);
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(options)));
     config
 }
 

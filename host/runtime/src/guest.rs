@@ -5,7 +5,7 @@ use crate::component::Component;
 use crate::engine::Engine;
 use crate::exports::Exports;
 use crate::host::{CallScope, HostState, Subject, Task};
-use crate::limits::{Limits, display_bytes};
+use crate::limits::{DESCRIBE_LIMIT_BYTES, Limits, display_bytes};
 use crate::metrics::InstanceMetrics;
 use crate::{Error, ErrorKind, Result, trap};
 use wasmtime::{Store, StoreContextMut};
@@ -16,6 +16,8 @@ const MESSAGE_LIMIT_BYTES: usize = 8 << 10;
 /// A component instance. After an error it is gone, and its memory with it.
 pub(crate) struct Guest {
     subject: Subject,
+    /// Fuel of each call, if it is counted.
+    fuel: Option<u64>,
     running: Option<Running>,
     /// Why it is gone.
     failure: Option<(ErrorKind, String)>,
@@ -51,23 +53,41 @@ impl Guest {
                 ),
             ));
         }
+        if limits.call_fuel.is_some() && !engine.counts_fuel() {
+            return Err(Error::new(
+                ErrorKind::Host,
+                format!(
+                    "{subject} was loaded without counting fuel, so its fuel cannot be limited \
+                     (limits.call-fuel): load it with the same limits"
+                ),
+            ));
+        }
+        // Counts records besides bytes, so for batches it is only the outer bound; `Call` has the
+        // exact one.
+        let hostcall_fuel = match task {
+            Some(_) => limits.batch_bytes.saturating_mul(2).max(1 << 20),
+            None => DESCRIBE_LIMIT_BYTES,
+        };
         let host = HostState::new(subject.clone(), limits, task);
         let mut store = Store::new(engine.wasmtime(), host);
-        store.limiter(|host| &mut host.memory);
-        // Counts records besides bytes, so it is only the outer bound; `Call` has the exact one.
-        store.set_hostcall_fuel(limits.batch_bytes.saturating_mul(2).max(1 << 20));
+        store.limiter(|host| &mut host.growth);
+        store.set_hostcall_fuel(hostcall_fuel);
         store.epoch_deadline_callback(|store: StoreContextMut<'_, HostState>| {
             Ok(store.data().deadline_reached())
         });
+        let fuel = engine.counts_fuel().then(|| limits.call_fuel.unwrap_or(u64::MAX));
         let ticks = store.data_mut().begin_call(CallScope::Named);
         store.set_epoch_deadline(ticks);
+        refuel(&mut store, fuel);
         let instantiated = component.linked().instantiate(&mut store);
         let ended = store.data_mut().end_call();
+        count_fuel(&mut store, fuel);
         let exports = instantiated
             .map_err(|error| trap::explain(store.data(), "instantiation", ended, &error))?;
         Ok(Self {
             subject,
             metrics: store.data().metrics,
+            fuel,
             running: Some(Running { store, exports }),
             failure: None,
             _engine: engine.clone(),
@@ -81,11 +101,14 @@ impl Guest {
         scope: CallScope,
         call: impl FnOnce(&Exports, &mut Store<HostState>) -> wasmtime::Result<Result<R, types::Error>>,
     ) -> Result<R> {
+        let fuel = self.fuel;
         let Running { store, exports } = self.running()?;
         let ticks = store.data_mut().begin_call(scope);
         store.set_epoch_deadline(ticks);
+        refuel(store, fuel);
         let answer = call(exports, store);
         let mut ended = store.data_mut().end_call();
+        count_fuel(store, fuel);
         let metrics = store.data().metrics;
         let result = match (ended.state_error.take(), answer) {
             (Some(error), _) => Err(state_error(&store.data().subject, function, error)),
@@ -128,6 +151,20 @@ impl Guest {
             None => Error::new(ErrorKind::Host, format!("{subject} does not run")),
         })
     }
+}
+
+/// Gives a call its fuel, if fuel is counted.
+fn refuel(store: &mut Store<HostState>, fuel: Option<u64>) {
+    if let Some(fuel) = fuel {
+        // Fails only where the engine counts none.
+        let _ = store.set_fuel(fuel);
+    }
+}
+
+/// Adds what a call has used.
+fn count_fuel(store: &mut Store<HostState>, fuel: Option<u64>) {
+    let left = store.get_fuel().unwrap_or_default();
+    store.data_mut().metrics.fuel_total += fuel.unwrap_or_default().saturating_sub(left);
 }
 
 fn refused(subject: &Subject, function: &str, error: types::Error) -> Error {

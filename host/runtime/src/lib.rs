@@ -34,6 +34,7 @@ mod buffers;
 mod cache;
 mod check;
 mod clock;
+mod compile;
 mod component;
 mod describe;
 mod engine;
@@ -49,6 +50,7 @@ mod metrics;
 mod spec;
 mod trap;
 
+pub use compile::{CompileWorker, serve as serve_compile_worker};
 pub use component::Component;
 pub use engine::{Engine, EngineOptions};
 pub use error::{Error, ErrorKind, Result};

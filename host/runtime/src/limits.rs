@@ -2,7 +2,7 @@
 
 use wasmtime::ResourceLimiter;
 
-/// Elements of one table: functions that a guest calls by pointer, for most guests some hundreds.
+/// The most that `Limits::table_elements` can be: what the engine has room for.
 pub(crate) const TABLE_ELEMENTS_LIMIT: usize = 1 << 16;
 /// Core modules in a component: interpreters are linked from a dozen or two.
 pub(crate) const CORE_INSTANCES_LIMIT: u32 = 64;
@@ -11,11 +11,21 @@ pub(crate) const TABLES_LIMIT: u32 = 64;
 /// Linear memories in a component.
 pub(crate) const MEMORIES_LIMIT: u32 = 4;
 
-/// What an instance may use.
+/// Bytes that `describe` may hand over, records counted generously: names, mostly.
+pub(crate) const DESCRIBE_LIMIT_BYTES: usize = 8 << 20;
+
+/// What a component may use: to be compiled, to be asked what it is, and in each instance.
+///
+/// Errors name a limit as the pipeline file does, like `limits.memory-bytes`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Linear memory of the instance.
     pub memory_bytes: usize,
+    /// Elements of one table: functions that a guest calls by pointer, for most guests some
+    /// hundreds. At most 65,536.
+    pub table_elements: usize,
+    /// Handles of states, timers and metrics that the instance may hold at once.
+    pub handles: usize,
     /// Time of one call, in wall time. When a state call has to wait for the disk, the waiting
     /// does not count.
     pub call_timeout_ms: u64,
@@ -23,31 +33,55 @@ pub struct Limits {
     pub batch_bytes: usize,
     /// Rows that one call may emit.
     pub batch_rows: usize,
+    /// Fuel of one call: about one unit for each WebAssembly instruction that it runs. Unlike
+    /// time it is the same on every machine. `None`: not counted, which is some percent faster.
+    /// Takes effect where the component is loaded with these limits.
+    pub call_fuel: Option<u64>,
+    /// Wall time to compile the component, where a worker does it.
+    pub compile_timeout_ms: u64,
+    /// Memory to compile the component, where a worker does it.
+    pub compile_memory_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
             memory_bytes: 64 << 20,
+            table_elements: TABLE_ELEMENTS_LIMIT,
+            handles: 1024,
             call_timeout_ms: 10_000,
             batch_bytes: 64 << 20,
             batch_rows: 1 << 20,
+            call_fuel: None,
+            compile_timeout_ms: 300_000,
+            compile_memory_bytes: 2 << 30,
         }
     }
 }
 
-/// Refuses memory past the limit, and remembers that it did: a guest that is refused memory
-/// mostly aborts, and the abort alone would not say why.
-#[derive(Debug)]
-pub(crate) struct MemoryLimiter {
-    limit_bytes: usize,
-    used_bytes: usize,
-    refused: bool,
+/// A limit that the guest was refused more than.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// `Limits::memory_bytes`.
+    Memory,
+    /// `Limits::table_elements`.
+    Table,
 }
 
-impl MemoryLimiter {
-    pub(crate) fn new(limit_bytes: usize) -> Self {
-        Self { limit_bytes, used_bytes: 0, refused: false }
+/// Refuses memory and table elements past the limit, and remembers that it did: a guest that is
+/// refused memory mostly aborts, and the abort alone would not say why.
+#[derive(Debug)]
+pub(crate) struct GrowthLimiter {
+    memory_bytes: usize,
+    table_elements: usize,
+    used_bytes: usize,
+    refused: Option<Refused>,
+}
+
+impl GrowthLimiter {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let &Limits { memory_bytes, table_elements, .. } = limits;
+        Self { memory_bytes, table_elements, used_bytes: 0, refused: None }
     }
 
     /// Bytes of all linear memories.
@@ -55,13 +89,13 @@ impl MemoryLimiter {
         self.used_bytes
     }
 
-    /// Whether memory was refused since the last call of this function.
-    pub(crate) fn take_refused(&mut self) -> bool {
-        std::mem::take(&mut self.refused)
+    /// What was refused first since the last call of this function.
+    pub(crate) fn take_refused(&mut self) -> Option<Refused> {
+        self.refused.take()
     }
 }
 
-impl ResourceLimiter for MemoryLimiter {
+impl ResourceLimiter for GrowthLimiter {
     fn memory_growing(
         &mut self,
         current: usize,
@@ -69,8 +103,8 @@ impl ResourceLimiter for MemoryLimiter {
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         let used = self.used_bytes.saturating_sub(current).saturating_add(desired);
-        if used > self.limit_bytes {
-            self.refused = true;
+        if used > self.memory_bytes {
+            self.refused.get_or_insert(Refused::Memory);
             return Ok(false);
         }
         self.used_bytes = used;
@@ -83,7 +117,11 @@ impl ResourceLimiter for MemoryLimiter {
         desired: usize,
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        Ok(desired <= TABLE_ELEMENTS_LIMIT)
+        if desired > self.table_elements {
+            self.refused.get_or_insert(Refused::Table);
+            return Ok(false);
+        }
+        Ok(true)
     }
 
     fn instances(&self) -> usize {
@@ -114,20 +152,25 @@ pub(crate) fn display_bytes(bytes: usize) -> String {
 mod tests {
     use super::*;
 
+    fn limiter() -> GrowthLimiter {
+        let limits = Limits { memory_bytes: 100, table_elements: 10, ..Limits::default() };
+        GrowthLimiter::new(&limits)
+    }
+
     #[test]
     fn memory_past_the_limit_is_refused_and_remembered_once() {
-        let mut limiter = MemoryLimiter::new(100);
+        let mut limiter = limiter();
         assert!(limiter.memory_growing(0, 60, None).unwrap());
-        assert!(!limiter.take_refused());
+        assert_eq!(limiter.take_refused(), None);
         assert!(!limiter.memory_growing(60, 101, None).unwrap());
-        assert!(limiter.take_refused());
-        assert!(!limiter.take_refused());
+        assert_eq!(limiter.take_refused(), Some(Refused::Memory));
+        assert_eq!(limiter.take_refused(), None);
         assert_eq!(limiter.used_bytes(), 60);
     }
 
     #[test]
     fn the_limit_holds_for_all_memories_together() {
-        let mut limiter = MemoryLimiter::new(100);
+        let mut limiter = limiter();
         assert!(limiter.memory_growing(0, 60, None).unwrap());
         assert!(!limiter.memory_growing(0, 41, None).unwrap());
         assert!(limiter.memory_growing(0, 40, None).unwrap());
@@ -135,10 +178,12 @@ mod tests {
     }
 
     #[test]
-    fn tables_have_a_limit() {
-        let mut limiter = MemoryLimiter::new(0);
-        assert!(limiter.table_growing(0, TABLE_ELEMENTS_LIMIT, None).unwrap());
-        assert!(!limiter.table_growing(0, TABLE_ELEMENTS_LIMIT + 1, None).unwrap());
+    fn table_elements_past_the_limit_are_refused_and_remembered() {
+        let mut limiter = limiter();
+        assert!(limiter.table_growing(0, 10, None).unwrap());
+        assert_eq!(limiter.take_refused(), None);
+        assert!(!limiter.table_growing(0, 11, None).unwrap());
+        assert_eq!(limiter.take_refused(), Some(Refused::Table));
     }
 
     #[test]

@@ -22,6 +22,9 @@ pub struct InstanceMetrics {
     pub figures_dropped_total: u64,
     /// Watermarks that it was given and that were lower than one before.
     pub watermark_regressions_total: u64,
+    /// Fuel that its calls used, where fuel is counted: about one unit for each WebAssembly
+    /// instruction.
+    pub fuel_total: u64,
     /// Linear memory that it holds now.
     pub memory_bytes: u64,
 }

@@ -7,6 +7,7 @@
 
 mod bindings;
 mod buffers;
+mod floods;
 mod honest;
 mod malformed;
 mod mode;

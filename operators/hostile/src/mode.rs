@@ -89,6 +89,17 @@ pub enum Mode {
     /// Makes a state call that fails, drops the error, and returns no rows.
     StateDropError,
 
+    /// Opens its state again and again, and keeps every handle.
+    LeakHandles,
+    /// Uses a handle that it was never given.
+    ForgedHandle,
+    /// Logs a hundred thousand messages, then behaves.
+    LogFlood,
+    /// Logs one message of 16 MiB, then behaves.
+    LogLarge,
+    /// A batch of a thousand columns that are all the same mebibyte of memory.
+    AliasedOutput,
+
     /// `describe` never returns.
     DescribeLoop,
     /// `describe` returns an error.
@@ -97,6 +108,12 @@ pub enum Mode {
     DescribeCallsImport,
     /// `describe` names a float as key.
     DescribeFloatKey,
+    /// `describe` allocates for ever.
+    DescribeAllocate,
+    /// `describe` returns a name of 16 MiB.
+    DescribeLongName,
+    /// `describe` returns a million fields with short names.
+    DescribeManyFields,
 }
 
 #[cfg(test)]

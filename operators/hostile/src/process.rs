@@ -5,7 +5,7 @@ use std::hint::black_box;
 use crate::bindings::exports::howdah::operator::operator::{Error, Input, Output};
 use crate::bindings::howdah::operator::logging::{self, Level};
 use crate::bindings::howdah::operator::state::ValueState;
-use crate::{Config, Mode, buffers, honest, malformed, spec, state_calls};
+use crate::{Config, Mode, buffers, floods, honest, malformed, spec, state_calls};
 
 /// The operator, open.
 pub(crate) struct Instance {
@@ -41,6 +41,11 @@ impl Instance {
             Mode::Panic => panic_on_demand(),
             Mode::Recurse => drop(recurse(0)),
             Mode::Error => return Err(buffers::error("this operator was told to fail")),
+            Mode::LeakHandles => floods::leak_handles()?,
+            Mode::ForgedHandle => floods::use_forged_handle()?,
+            Mode::LogFlood => floods::log_often(),
+            Mode::LogLarge => floods::log_much(),
+            Mode::AliasedOutput => return Ok(vec![floods::aliased_output()]),
             _ => {}
         }
         honest::count(&self.counts, input)
@@ -54,7 +59,7 @@ pub(crate) fn loop_for_ever() -> ! {
     }
 }
 
-fn allocate_for_ever() -> ! {
+pub(crate) fn allocate_for_ever() -> ! {
     let mut hoard: Vec<Vec<u8>> = Vec::new();
     loop {
         hoard.push(black_box(vec![1; 1 << 20]));

@@ -13,6 +13,7 @@ pub(crate) const COUNTS: &str = "counts";
 pub(crate) fn describe(config: &Config) -> Result<Spec, Error> {
     match config.mode {
         Mode::DescribeLoop => process::loop_for_ever(),
+        Mode::DescribeAllocate => process::allocate_for_ever(),
         Mode::DescribeError => return Err(buffers::error("this operator describes nothing")),
         Mode::DescribeCallsImport => logging::log(Level::Info, "a call out of `describe`"),
         _ => {}
@@ -23,19 +24,27 @@ pub(crate) fn describe(config: &Config) -> Result<Spec, Error> {
     };
     Ok(Spec {
         inputs: vec![InputSpec {
-            name: "input".to_owned(),
+            name: match config.mode {
+                Mode::DescribeLongName => "n".repeat(16 << 20),
+                _ => "input".to_owned(),
+            },
             fields: vec![key, field("price", ValueType::Int64, false)],
             key: vec!["auction".to_owned()],
             changelog: false,
         }],
         outputs: vec![OutputSpec {
             name: "output".to_owned(),
-            fields: vec![
-                field("auction", ValueType::Int64, false),
-                field("bids", ValueType::Int64, false),
-                field("note", ValueType::Utf8, true),
-                field("even", ValueType::Boolean, false),
-            ],
+            fields: match config.mode {
+                Mode::DescribeManyFields => {
+                    vec![field("f", ValueType::Boolean, false); 1_000_000]
+                }
+                _ => vec![
+                    field("auction", ValueType::Int64, false),
+                    field("bids", ValueType::Int64, false),
+                    field("note", ValueType::Utf8, true),
+                    field("even", ValueType::Boolean, false),
+                ],
+            },
             changelog: config.mode == Mode::RowKindsInvalid,
         }],
         states: vec![StateSpec {

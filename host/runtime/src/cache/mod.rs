@@ -7,6 +7,8 @@
 
 mod deserialize;
 
+pub(crate) use deserialize::component as deserialize;
+
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::hash::{Hash, Hasher};
@@ -47,7 +49,7 @@ impl CodeCache {
             tracing::warn!("compiled code {} is damaged; compiling anew", path.display());
             return None;
         };
-        match deserialize::component(engine, code) {
+        match deserialize(engine, code) {
             Ok(component) => Some(component),
             Err(error) => {
                 tracing::warn!("cannot use compiled code {}: {error:#}", path.display());
@@ -58,17 +60,25 @@ impl CodeCache {
 
     /// Keeps a compiled component. Trouble is logged, not returned.
     pub(crate) fn put(&self, engine: &Engine, digest: &str, component: &Component) {
-        let path = self.path(engine, digest);
-        let stored = component.serialize().map_err(|error| format!("{error:#}")).and_then(|code| {
-            let sum = checksum(digest, &code);
-            self.write(&path, &[MAGIC, &sum, &code]).map_err(|error| error.to_string())
-        });
-        if let Err(error) = stored {
-            tracing::warn!(
-                "cannot keep compiled code in {}: {error}; it will be compiled at every start",
-                path.display()
-            );
+        match component.serialize() {
+            Ok(code) => self.put_code(engine, digest, &code),
+            Err(error) => self.not_kept(&format!("{error:#}")),
         }
+    }
+
+    /// Keeps what `Component::serialize` returned. Trouble is logged, not returned.
+    pub(crate) fn put_code(&self, engine: &Engine, digest: &str, code: &[u8]) {
+        let path = self.path(engine, digest);
+        if let Err(error) = self.write(&path, &[MAGIC, &checksum(digest, code), code]) {
+            self.not_kept(&error.to_string());
+        }
+    }
+
+    fn not_kept(&self, error: &str) {
+        tracing::warn!(
+            "cannot keep compiled code in {}: {error}; it will be compiled at every start",
+            self.directory.display()
+        );
     }
 
     /// `<digest>-<compatibility hash>.cwasm`.

@@ -3,7 +3,7 @@
 use super::HostState;
 use crate::clock;
 use crate::epoch;
-use crate::limits::{Limits, display_bytes};
+use crate::limits::{Limits, Refused, display_bytes};
 use howdah_state::KeyBatch;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -59,7 +59,8 @@ pub(crate) enum CallScope {
 /// What is known when a call has ended, besides its answer.
 pub(crate) struct Ended {
     pub(crate) state_error: Option<howdah_state::Error>,
-    pub(crate) memory_refused: bool,
+    /// The limit that the guest was refused more than first.
+    pub(crate) refused: Option<Refused>,
     pub(crate) last_error: Option<String>,
 }
 
@@ -124,7 +125,7 @@ impl HostState {
             }
             CallScope::ReadOnly(function) => self.call.read_only = Some(function),
         }
-        self.memory.take_refused();
+        self.growth.take_refused();
         epoch::ticks(self.call.timeout)
     }
 
@@ -146,12 +147,12 @@ impl HostState {
             nanos(self.call.elapsed().saturating_sub(self.call.state_time));
         self.metrics.state_nanos_total += nanos(self.call.state_time);
         self.metrics.log_messages_dropped_total += self.call.messages_dropped;
-        self.metrics.memory_bytes = u64::try_from(self.memory.used_bytes()).unwrap_or(u64::MAX);
+        self.metrics.memory_bytes = u64::try_from(self.growth.used_bytes()).unwrap_or(u64::MAX);
         self.report_dropped_messages();
         self.call.keys = None;
         Ended {
             state_error: self.call.state_error.take(),
-            memory_refused: self.memory.take_refused(),
+            refused: self.growth.take_refused(),
             last_error: self.call.last_error.take(),
         }
     }

@@ -13,20 +13,17 @@ pub(crate) use state::column_bytes;
 pub(crate) use task::{DueTimers, Task};
 
 use crate::instance::Context;
-use crate::limits::{Limits, MemoryLimiter};
+use crate::limits::{GrowthLimiter, Limits};
 use crate::metrics::InstanceMetrics;
 use std::fmt;
 use std::sync::Arc;
 use wasmtime::component::ResourceTable;
 
-/// Resource handles that an instance may hold at once.
-const HANDLES_LIMIT: usize = 1024;
-
 /// The data of an instance's store.
 pub(crate) struct HostState {
     pub(crate) subject: Subject,
     pub(crate) limits: Limits,
-    pub(crate) memory: MemoryLimiter,
+    pub(crate) growth: GrowthLimiter,
     pub(crate) metrics: InstanceMetrics,
     /// The running call.
     pub(crate) call: Call,
@@ -40,12 +37,12 @@ pub(crate) struct HostState {
 impl HostState {
     pub(crate) fn new(subject: Subject, limits: &Limits, task: Option<Task>) -> Self {
         let mut handles = ResourceTable::new();
-        handles.set_max_capacity(HANDLES_LIMIT);
+        handles.set_max_capacity(limits.handles);
         Self {
             figures: metrics::Figures::new(&subject),
             subject,
             limits: limits.clone(),
-            memory: MemoryLimiter::new(limits.memory_bytes),
+            growth: GrowthLimiter::new(limits),
             metrics: InstanceMetrics::default(),
             call: Call::new(limits),
             task,

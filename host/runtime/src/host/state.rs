@@ -53,7 +53,14 @@ impl HostState {
 
     pub(super) fn new_handle<H: Send + 'static>(&mut self, handle: H) -> Answer<Resource<H>> {
         self.handles.push(handle).or_else(|_| {
-            refuse(ErrorKind::LimitExceeded, "too many handles are open: open a state once")
+            refuse(
+                ErrorKind::LimitExceeded,
+                format!(
+                    "the operator holds {} handles and may hold no more (limits.handles): open a \
+                     state once",
+                    self.limits.handles
+                ),
+            )
         })
     }
 

@@ -105,3 +105,22 @@ fn more_memory_than_the_process_gives_is_refused() {
         "{message}"
     );
 }
+
+#[test]
+fn memory_is_limited() {
+    let limits = Limits { memory_bytes: 8 << 20, ..Limits::default() };
+    let (kind, message) = refused("describe-allocate", &limits);
+    assert_eq!(kind, ErrorKind::Limit);
+    let expected = "went past its memory limit of 8 MiB in describe (limits.memory-bytes)";
+    assert!(message.ends_with(expected), "{message}");
+}
+
+#[test]
+fn an_answer_that_is_too_large_is_refused() {
+    for mode in ["describe-long-name", "describe-many-fields"] {
+        let (kind, message) = refused(mode, &Limits::default());
+        assert_eq!(kind, ErrorKind::Limit);
+        let expected = "returned more than 8 MiB from describe: describe fewer and shorter names";
+        assert!(message.ends_with(expected), "{message}");
+    }
+}

@@ -1,7 +1,9 @@
 //! An operator that misbehaves harms itself only, and is told what it did.
 
-use crate::support::{Running, Start, hostile};
+use crate::support::{ENGINE, Running, Start, hostile};
+use howdah_operator_artifacts::HOSTILE;
 use howdah_runtime::{Error, ErrorKind, Limits};
+use std::path::Path;
 
 const WHO: &str = "operator counter (subtask 0) ";
 
@@ -323,4 +325,79 @@ fn another_instance_of_the_same_component_goes_on() {
     bad.process(&[1]).unwrap_err();
     drop(bad);
     assert_eq!(crate::support::numbers(&good.process(&[1]).unwrap()[0], 1), [2]);
+}
+
+#[test]
+fn fuel_is_limited_where_it_is_counted() {
+    let limits = Limits { call_fuel: Some(50_000_000), ..Limits::default() };
+    let component = ENGINE.load_with_limits(Path::new(HOSTILE), &limits).unwrap();
+    let mut running = Start { limits, ..Start::mode("loop") }.open(&component).unwrap();
+    let message = "used more than 50000000 units of fuel in process (limits.call-fuel)";
+    assert_fails(&mut running, ErrorKind::Limit, message);
+}
+
+#[test]
+fn fuel_is_for_one_call_and_is_counted() {
+    let limits = Limits { call_fuel: Some(10_000_000), ..Limits::default() };
+    let component = ENGINE.load_with_limits(Path::new(HOSTILE), &limits).unwrap();
+    let mut running = Start { limits, ..Start::mode("none") }.open(&component).unwrap();
+    let mut before = running.instance.metrics().fuel_total;
+    assert!(before > 0, "instantiation and open use some");
+    for _ in 0..3 {
+        running.process(&[1; 100]).unwrap();
+        let used = running.instance.metrics().fuel_total - before;
+        assert!((1_000..10_000_000).contains(&used), "{used}");
+        before += used;
+    }
+}
+
+#[test]
+fn fuel_cannot_be_limited_where_it_is_not_counted() {
+    let limits = Limits { call_fuel: Some(1), ..Limits::default() };
+    let error = hostile().describe("{}", &limits).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Host);
+    assert!(error.to_string().contains("was loaded without counting fuel"), "{error}");
+}
+
+#[test]
+fn tables_are_limited() {
+    let limits = Limits { table_elements: 3, ..Limits::default() };
+    let error = hostile().describe("{}", &limits).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit);
+    let message = "went past its limit of 3 elements of a table in instantiation \
+                   (limits.table-elements)";
+    assert!(error.to_string().ends_with(message), "{error}");
+}
+
+#[test]
+fn handles_are_limited() {
+    let limits = Limits { handles: 17, ..Limits::default() };
+    let mut running = Start { limits, ..Start::mode("leak-handles") }.open(&hostile()).unwrap();
+    let message = "failed in process: the operator holds 17 handles and may hold no more \
+                   (limits.handles)";
+    assert_fails(&mut running, ErrorKind::Limit, message);
+}
+
+#[test]
+fn a_forged_handle_is_a_trap() {
+    fails("forged-handle", ErrorKind::Trap, "trapped in process: unknown handle index 7777");
+}
+
+#[test]
+fn messages_past_the_limit_of_a_call_are_dropped() {
+    let mut running = open("log-flood");
+    assert_eq!(running.process(&[1]).unwrap().len(), 1);
+    assert_eq!(running.instance.metrics().log_messages_dropped_total, 99_000);
+}
+
+#[test]
+fn a_huge_message_does_no_harm() {
+    let mut running = open("log-large");
+    assert_eq!(running.process(&[1]).unwrap().len(), 1);
+}
+
+#[test]
+fn the_same_memory_handed_over_again_and_again_counts_each_time() {
+    let message = "handed over more than 64 MiB in one call, in process (limits.batch-bytes)";
+    fails("aliased-output", ErrorKind::Limit, message);
 }

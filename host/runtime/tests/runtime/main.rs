@@ -4,6 +4,7 @@
 
 mod code_cache;
 mod columns;
+mod compile;
 mod describe;
 mod engine;
 mod hostile;

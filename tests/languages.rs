@@ -10,7 +10,8 @@ const EVENTS: u32 = 20_000;
 
 /// The languages, and the variables that `cargo xtask test` sets to where their operators are. It
 /// says which it leaves out.
-const LANGUAGES: [(&str, &str); 1] = [("python", "HOWDAH_OPERATORS_PYTHON")];
+const LANGUAGES: [(&str, &str); 2] =
+    [("python", "HOWDAH_OPERATORS_PYTHON"), ("c", "HOWDAH_OPERATORS_C")];
 
 /// An operator in each language that is set up.
 fn operators(name: &str) -> Vec<(&'static str, PathBuf)> {

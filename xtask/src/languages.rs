@@ -1,7 +1,7 @@
 //! The languages of operators beside Rust. Their toolchains are got on demand; what is not there
 //! is skipped, and said so.
 
-use crate::command::{run as run_command, say};
+use crate::command::{run as run_command, say, succeeds};
 use crate::setup;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result};
@@ -9,33 +9,34 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
+use wit_component::{ComponentEncoder, StringEncoding};
+use wit_parser::Resolve;
 
 /// A language that operators are written in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Language {
     /// `guest-sdk/python`.
     Python,
+    /// `guest-sdk/c`.
+    C,
 }
 
 impl fmt::Display for Language {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Python => "python",
+            Self::C => "c",
         })
     }
 }
 
 impl Language {
-    pub(crate) const ALL: [Self; 1] = [Self::Python];
+    pub(crate) const ALL: [Self; 2] = [Self::Python, Self::C];
 
     /// Gets its toolchain, unless it is there; says what it is.
     pub(crate) fn set_up(self, workspace: &Workspace) -> Result<String> {
-        match self {
-            Self::Python => {
-                let requirements = self.sdk(workspace).join("toolchain.txt");
-                setup::environment(&self.python(workspace), &requirements)
-            }
-        }
+        let requirements = self.sdk(workspace).join("toolchain.txt");
+        setup::environment(&self.python(workspace), &requirements)
     }
 
     /// Runs the tests of its SDK, which need no host.
@@ -47,13 +48,39 @@ impl Language {
                     .env("PYTHONDONTWRITEBYTECODE", "1")
                     .args(["-m", "unittest", "discover", "--start-directory", "tests"]),
             ),
+            Self::C => self.test_c(workspace),
         }
+    }
+
+    /// Each file is a program of its own, which fails by its exit code.
+    fn test_c(self, workspace: &Workspace) -> Result<()> {
+        if !succeeds(Command::new("cc").arg("--version")) {
+            say("c               tests skipped: there is no C compiler called `cc`");
+            return Ok(());
+        }
+        let directory = workspace.target.join("tests-of-c");
+        std::fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot create {}", directory.display()))?;
+        for source in files(&self.sdk(workspace).join("tests"))? {
+            let program = directory.join(source.file_stem().context("a source has a name")?);
+            run_command(
+                Command::new("cc")
+                    .current_dir(self.sdk(workspace))
+                    .args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-I.", "-o"])
+                    .arg(&program)
+                    .arg(&source)
+                    .args(["howdah.c", "howdah_testing.c"]),
+            )?;
+            run_command(&mut Command::new(&program))?;
+        }
+        Ok(())
     }
 
     /// The variable that tells tests where its operators are.
     pub(crate) fn operators_variable(self) -> &'static str {
         match self {
             Self::Python => "HOWDAH_OPERATORS_PYTHON",
+            Self::C => "HOWDAH_OPERATORS_C",
         }
     }
 
@@ -102,19 +129,41 @@ impl Language {
                     .arg("--output")
                     .arg(component),
             ),
+            Self::C => self.build_c(workspace, source, component),
         }
     }
 
+    /// A core module first, then the component of it: the sources need no tool of ours.
+    fn build_c(self, workspace: &Workspace, source: &Path, component: &Path) -> Result<()> {
+        let module = component.with_extension("core.wasm");
+        let mut compile = Command::new(self.python(workspace));
+        compile
+            .current_dir(self.sdk(workspace))
+            // Its C library, compiled once.
+            .env("ZIG_GLOBAL_CACHE_DIR", self.toolchain(workspace).join("cache"))
+            .args(["-m", "ziglang", "cc", "-target", "wasm32-wasi", "-mexec-model=reactor"])
+            .args(["-std=c11", "-O2", "-s", "-Wall", "-Wextra", "-Werror", "-I.", "-o"])
+            .arg(&module)
+            .arg(source)
+            .arg("howdah.c");
+        run_command(&mut compile)?;
+        let bytes =
+            std::fs::read(&module).with_context(|| format!("cannot read {}", module.display()))?;
+        let bytes = encode_component(&workspace.root.join("wit"), bytes)
+            .with_context(|| format!("cannot make a component of {}", module.display()))?;
+        std::fs::write(component, bytes)
+            .with_context(|| format!("cannot write {}", component.display()))
+    }
+
     fn is_set_up(self, workspace: &Workspace) -> bool {
-        match self {
-            Self::Python => self.toolchain(workspace).join("requirements.txt").is_file(),
-        }
+        self.toolchain(workspace).join("requirements.txt").is_file()
     }
 
     /// What the names of its sources end in.
     fn extension(self) -> &'static str {
         match self {
             Self::Python => "py",
+            Self::C => "c",
         }
     }
 
@@ -129,6 +178,21 @@ impl Language {
     fn python(self, workspace: &Workspace) -> PathBuf {
         self.toolchain(workspace).join("bin/python")
     }
+}
+
+/// A component of a core module that exports and imports as the contract in `wit` says.
+fn encode_component(wit: &Path, mut module: Vec<u8>) -> Result<Vec<u8>> {
+    let mut resolve = Resolve::default();
+    let (package, _) = resolve.push_path(wit)?;
+    let world = resolve.select_world(&[package], Some("timed-operator"))?;
+    wit_component::embed_component_metadata(
+        &mut module,
+        &resolve,
+        world,
+        StringEncoding::UTF8,
+        false,
+    )?;
+    ComponentEncoder::default().validate(true).module(&module)?.encode()
 }
 
 /// When anything in a directory changed last; `None` if it has no files.

@@ -29,11 +29,14 @@ struct Chosen {
     /// Get what makes components of operators in Python (componentize-py, 50 MB)
     #[arg(long)]
     python: bool,
+    /// Get what compiles operators in C (Zig, as a C compiler, 100 MB)
+    #[arg(long)]
+    c: bool,
 }
 
 impl Chosen {
     fn languages(&self) -> impl Iterator<Item = Language> {
-        [(self.python, Language::Python)]
+        [(self.python, Language::Python), (self.c, Language::C)]
             .into_iter()
             .filter_map(|(chosen, language)| chosen.then_some(language))
     }

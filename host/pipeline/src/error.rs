@@ -109,7 +109,9 @@ impl From<howdah_state::Error> for Error {
             State::Incompatible => ErrorKind::Incompatible,
             State::Storage => ErrorKind::Storage,
             State::NotFound => ErrorKind::Corrupt,
-            State::InvalidArgument | State::Closed | State::Internal => ErrorKind::Internal,
+            State::InvalidArgument | State::LimitExceeded | State::Closed | State::Internal => {
+                ErrorKind::Internal
+            }
         };
         Self { kind, message: source.to_string(), source: Some(Box::new(source)) }
     }

@@ -107,7 +107,7 @@ impl Instance {
     ) -> Result<Self> {
         let context = Arc::new(context);
         let subject = Subject::Subtask(Arc::clone(&context));
-        let task = task(&subject, spec, &context, tables)?;
+        let task = task(&subject, spec, &context, limits, tables)?;
         let mut guest = Guest::new(component, subject, limits, Some(task))?;
         let parameter = wit::Context {
             pipeline: &context.pipeline,
@@ -451,6 +451,7 @@ fn task(
     subject: &Subject,
     spec: &OperatorSpec,
     context: &Context,
+    limits: &Limits,
     tables: &[StateTable],
 ) -> Result<Task> {
     let declared = spec.states.len() + spec.timers.len();
@@ -459,7 +460,7 @@ fn task(
         let what = format!("{subject} declares {declared} states and timers and was given {given}");
         return Err(Error::new(ErrorKind::Host, what));
     }
-    Task::new(spec, context, tables)
+    Task::new(spec, context, limits, tables)
         .map_err(|error| Error::with_source(ErrorKind::Host, format!("{subject}: {error}"), error))
 }
 

@@ -10,6 +10,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum ErrorKind {
     /// The arguments are wrong: mend the call.
     InvalidArgument,
+    /// The answer would be larger than the caller said it may be (`limit_answers`): ask for less.
+    LimitExceeded,
     /// Another process has the directory: wait for it, or stop it.
     Locked,
     /// There is no such table, snapshot or checkpoint: name another.

@@ -187,7 +187,7 @@ pub use map_state::{MapEntries, MapState};
 pub use orphans::remove_orphans;
 pub use reader::{At, StateReader, TableInfo, list_tables};
 pub use reducing_state::ReducingState;
-pub use rows::Rows;
+pub use rows::{AnswerLimit, Rows};
 pub use store::{
     Restore, StateDescriptor, StateEvent, StateStore, StateTable, StoreOptions, TableMetrics,
 };

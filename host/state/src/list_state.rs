@@ -2,7 +2,7 @@
 
 use crate::rows::{FoundRows, SubtaskRows};
 use crate::schema::POSITION_COLUMN;
-use crate::{Column, ColumnType, EncodedKeys, Error, KeyBatch, KeyEncoder, Result};
+use crate::{AnswerLimit, Column, ColumnType, EncodedKeys, Error, KeyBatch, KeyEncoder, Result};
 use arrow_array::{ArrayRef, Int64Array};
 use arrow_buffer::BooleanBuffer;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl ListState {
         self.rows.check_keys(keys)?;
         let FoundRows { key_of, rows, more } =
             self.rows.ranges(keys.encoded(), (&[], None), limit_rows)?;
-        let columns = self.rows.gather(&rows)?;
+        let columns = self.rows.answer(&rows)?;
         self.rows.freeze_when_full()?;
         Ok(ListElements { key_of, columns, more })
     }
@@ -77,6 +77,11 @@ impl ListState {
     pub fn clear(&mut self, keys: &KeyBatch) -> Result<()> {
         self.rows.check_keys(keys)?;
         self.rows.clear(keys.encoded(), CLEAR_ROWS)
+    }
+
+    /// Limits the answers to later calls: one that would be larger is `LimitExceeded`.
+    pub fn limit_answers(&mut self, limit: AnswerLimit) {
+        self.rows.limit = limit;
     }
 
     /// The barrier of this checkpoint has been reached; as [`crate::ValueState::freeze`].

@@ -1,7 +1,7 @@
 //! Map state: rows of each key under map keys.
 
 use crate::rows::{FoundRows, SubtaskRows};
-use crate::{EncodedKeys, Error, KeyBatch, KeyEncoder, Result, Rows, StateKind};
+use crate::{AnswerLimit, EncodedKeys, Error, KeyBatch, KeyEncoder, Result, Rows, StateKind};
 use arrow_array::{Array as _, ArrayRef};
 use arrow_buffer::BooleanBuffer;
 
@@ -114,7 +114,7 @@ impl MapState {
             self.rows.ranges(keys.encoded(), bounds, limit_rows)?;
         let row_key = self.rows.row_key_columns(&rows)?;
         let map_key = row_key.into_iter().skip(keys.columns().len()).collect();
-        let columns = self.rows.gather(&rows)?;
+        let columns = self.rows.answer(&rows)?;
         let entries = MapEntries { key_of, map_key, columns, more };
         self.rows.freeze_when_full()?;
         Ok(entries)
@@ -127,6 +127,11 @@ impl MapState {
     pub fn clear(&mut self, keys: &KeyBatch) -> Result<()> {
         self.rows.check_keys(keys)?;
         self.rows.clear(keys.encoded(), CLEAR_ROWS)
+    }
+
+    /// Limits the answers to later calls: one that would be larger is `LimitExceeded`.
+    pub fn limit_answers(&mut self, limit: AnswerLimit) {
+        self.rows.limit = limit;
     }
 
     /// The barrier of this checkpoint has been reached; as [`crate::ValueState::freeze`].

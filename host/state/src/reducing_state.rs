@@ -2,7 +2,7 @@
 
 use crate::reducer::fold;
 use crate::rows::SubtaskRows;
-use crate::{Error, KeyBatch, Reducer, Result, Rows, StateKind};
+use crate::{AnswerLimit, Error, KeyBatch, Reducer, Result, Rows, StateKind};
 use arrow_array::ArrayRef;
 use arrow_buffer::BooleanBuffer;
 
@@ -72,6 +72,11 @@ impl ReducingState {
     pub fn clear(&mut self, keys: &KeyBatch) -> Result<()> {
         self.rows.check_keys(keys)?;
         self.rows.delete(keys.encoded())
+    }
+
+    /// Limits the answers to later calls: one that would be larger is `LimitExceeded`.
+    pub fn limit_answers(&mut self, limit: AnswerLimit) {
+        self.rows.limit = limit;
     }
 
     /// The barrier of this checkpoint has been reached; as [`crate::ValueState::freeze`].

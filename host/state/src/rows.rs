@@ -14,6 +14,7 @@ use crate::{Clock, EncodedKeys, Error, ErrorKind, KeyBatch, Result};
 use arrow_array::{Array as _, ArrayRef, TimestampMillisecondArray};
 use arrow_buffer::BooleanBuffer;
 use crossbeam_channel::Sender;
+use std::fmt;
 use std::sync::Arc;
 
 /// What a state holds for a list of keys: row `i` belongs to key `i`.
@@ -44,6 +45,21 @@ pub(crate) struct SubtaskLinks {
     pub(crate) timers_in_memory: usize,
 }
 
+/// How large the answer to one call may be. Default: as large as may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnswerLimit {
+    /// Rows, over all keys.
+    pub rows: usize,
+    /// Bytes of values.
+    pub bytes: usize,
+}
+
+impl Default for AnswerLimit {
+    fn default() -> Self {
+        Self { rows: usize::MAX, bytes: usize::MAX }
+    }
+}
+
 /// The rows of one subtask. Used by one thread at a time.
 #[derive(Debug)]
 pub(crate) struct SubtaskRows {
@@ -51,12 +67,14 @@ pub(crate) struct SubtaskRows {
     pub(crate) subtask: u32,
     pub(crate) active: WriteBuffer,
     ahead: Option<ReadAhead>,
+    /// Of what is handed out.
+    pub(crate) limit: AnswerLimit,
 }
 
 impl SubtaskRows {
     pub(crate) fn new(subtask: u32, links: SubtaskLinks) -> Self {
         let active = WriteBuffer::new(&links.schema);
-        Self { links, subtask, active, ahead: None }
+        Self { links, subtask, active, ahead: None, limit: AnswerLimit::default() }
     }
 
     /// The rows of these row keys. One probe of the disk at most.
@@ -64,10 +82,11 @@ impl SubtaskRows {
         let counters = &self.links.view.counters;
         Counters::add(&counters.gets, 1);
         Counters::add(&counters.keys_read, keys.len());
+        self.check_answer_rows(keys.len(), self.limit)?;
         let rows = self.make_resident(keys)?;
         let rows = self.live_among(&rows);
         let present = rows.iter().map(Option::is_some).collect();
-        let columns = self.gather(&rows)?;
+        let columns = self.answer(&rows)?;
         self.freeze_when_full()?;
         Ok(Rows { present, columns })
     }
@@ -155,7 +174,9 @@ impl SubtaskRows {
             let mut from = key.to_vec();
             loop {
                 let (from_key, to) = (from.as_slice(), to.as_deref());
-                let range = KeyRange { key, hash, from: from_key, to, limit_rows: chunk_rows };
+                let limit = AnswerLimit::default();
+                let range =
+                    KeyRange { key, hash, from: from_key, to, limit_rows: chunk_rows, limit };
                 let rows = self.range(&range)?;
                 let row_keys = self.active.keys().take(&rows);
                 let Some(last) = row_keys.len().checked_sub(1) else { break };
@@ -223,6 +244,38 @@ impl SubtaskRows {
         let mut columns = self.active.gather(rows)?;
         columns.truncate(self.value_columns());
         Ok(columns)
+    }
+
+    /// The same, to be handed out: no more than the limit.
+    pub(crate) fn answer(&self, rows: &[Option<u32>]) -> Result<Vec<ArrayRef>> {
+        let mut columns = self.active.gather_within(rows, self.limit.bytes).map_err(|error| {
+            match error.kind() {
+                ErrorKind::LimitExceeded => {
+                    self.too_large(format_args!("{} bytes", self.limit.bytes))
+                }
+                _ => error,
+            }
+        })?;
+        columns.truncate(self.value_columns());
+        Ok(columns)
+    }
+
+    fn check_answer_rows(&self, rows: usize, limit: AnswerLimit) -> Result<()> {
+        if rows <= limit.rows {
+            return Ok(());
+        }
+        Err(self.too_large(format_args!("{} rows", limit.rows)))
+    }
+
+    fn too_large(&self, limit: fmt::Arguments<'_>) -> Error {
+        Error::new(
+            ErrorKind::LimitExceeded,
+            format!(
+                "the answer of state {} has more than {limit}; ask for fewer keys, or limit the \
+                 rows or the range",
+                self.links.table
+            ),
+        )
     }
 
     /// How many value columns the operator knows of.
@@ -457,6 +510,8 @@ pub(crate) struct KeyRange<'a> {
     /// The row key to stop before.
     pub(crate) to: Option<&'a [u8]>,
     pub(crate) limit_rows: usize,
+    /// Of what is handed out.
+    pub(crate) limit: AnswerLimit,
 }
 
 impl KeyRange<'_> {
@@ -491,7 +546,9 @@ impl SubtaskRows {
             let from = [key, from].concat();
             let to = to.map(|to| [key, to].concat()).or_else(|| after(key));
             let (from, to) = (from.as_slice(), to.as_deref());
-            let rows = self.range(&KeyRange { key, hash, from, to, limit_rows })?;
+            let limit = self.limit;
+            let rows = self.range(&KeyRange { key, hash, from, to, limit_rows, limit })?;
+            self.check_answer_rows(found.len().saturating_add(rows.len()), limit)?;
             more.push(rows.len() == limit_rows);
             key_of.extend(std::iter::repeat_n(index, rows.len()));
             found.extend(rows.into_iter().map(Some));
@@ -547,6 +604,9 @@ impl SubtaskRows {
         let ranges = view.pin.range(&schema, self.subtask, group, range.from, range.to)?;
         let mut cursors = RangeCursors::open(&schema, ranges)?;
         let now_ms = self.now_ms();
+        // A row takes more in the buffer than in an answer, but mostly not twice as much.
+        let full_bytes =
+            range.limit.bytes.saturating_mul(2).saturating_add(self.active.memory_bytes());
         let mut live_rows = 0;
         while let Some(found) = cursors.next(&schema)? {
             if self.active.find(&found.key, found.hash).is_some() {
@@ -558,6 +618,10 @@ impl SubtaskRows {
             let FoundRow { key, hash, location, values, row } = &found;
             let row = self.active.add_found(key, *hash, *location, values, *row)?;
             live_rows += usize::from(self.is_live(row, now_ms));
+            self.check_answer_rows(live_rows, range.limit)?;
+            if self.active.memory_bytes() > full_bytes {
+                return Err(self.too_large(format_args!("{} bytes", range.limit.bytes)));
+            }
         }
         Ok(true)
     }

@@ -4,7 +4,7 @@
 //! so one shape serves the write buffer, the probe and the files.
 #![expect(clippy::indexing_slicing, reason = "rows are pushed here before they are read")]
 
-use crate::{Column, ColumnType, Error, Result};
+use crate::{Column, ColumnType, Error, ErrorKind, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, make_array};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
@@ -292,9 +292,31 @@ impl ValueColumn {
         values + self.validity.len()
     }
 
+    fn too_large(&self, limit_bytes: usize) -> Error {
+        let name = &self.column.name;
+        if i32::try_from(limit_bytes).is_err() {
+            return Error::invalid(format!(
+                "column `{name}` takes more than 2 GiB in one batch; use smaller batches"
+            ));
+        }
+        Error::new(
+            ErrorKind::LimitExceeded,
+            format!("column `{name}` takes more than {limit_bytes} bytes; ask for less"),
+        )
+    }
+
     /// These rows, in this order, as an array. `None` and rows without a value are null; in a
     /// column that is not nullable they are zero or empty.
     pub(crate) fn gather(&self, rows: &[Option<u32>]) -> Result<ArrayRef> {
+        self.gather_within(rows, usize::MAX)
+    }
+
+    /// The same, unless the values take more than `limit_bytes`.
+    pub(crate) fn gather_within(
+        &self,
+        rows: &[Option<u32>],
+        limit_bytes: usize,
+    ) -> Result<ArrayRef> {
         let valid = |row: &Option<u32>| row.is_some_and(|row| self.validity[row as usize]);
         let nulls = self.column.nullable.then(|| rows.iter().map(valid).collect::<NullBuffer>());
         let builder = ArrayDataBuilder::new(self.column.column_type.to_arrow())
@@ -308,6 +330,9 @@ impl ValueColumn {
                     bits.collect(),
                     self.column.nullable.then(|| rows.iter().map(valid).collect()),
                 )));
+            }
+            Values::Fixed { width, .. } if rows.len().saturating_mul(*width) > limit_bytes => {
+                return Err(self.too_large(limit_bytes));
             }
             Values::Fixed { width, .. } => {
                 let mut gathered = Vec::with_capacity(rows.len() * width);
@@ -327,13 +352,10 @@ impl ValueColumn {
                     if let Some(row) = row {
                         gathered.extend_from_slice(self.bytes(*row as usize));
                     }
-                    let end = i32::try_from(gathered.len()).map_err(|_| {
-                        Error::invalid(format!(
-                            "column `{}` takes more than 2 GiB in one batch; use smaller batches",
-                            self.column.name
-                        ))
-                    })?;
-                    offsets.push(end);
+                    match i32::try_from(gathered.len()) {
+                        Ok(end) if gathered.len() <= limit_bytes => offsets.push(end),
+                        _ => return Err(self.too_large(limit_bytes)),
+                    }
                 }
                 builder.add_buffer(Buffer::from_vec(offsets)).add_buffer(Buffer::from_vec(gathered))
             }

@@ -1,7 +1,7 @@
 //! Value state: at most one row for each key.
 
 use crate::rows::SubtaskRows;
-use crate::{KeyBatch, Result, Rows};
+use crate::{AnswerLimit, KeyBatch, Result, Rows};
 use arrow_array::ArrayRef;
 
 /// At most one row for each key, of one subtask. Used by one thread at a time.
@@ -57,6 +57,11 @@ impl ValueState {
     pub fn delete(&mut self, keys: &KeyBatch) -> Result<()> {
         self.rows.check_keys(keys)?;
         self.rows.delete(keys.encoded())
+    }
+
+    /// Limits the answers to later calls: one that would be larger is `LimitExceeded`.
+    pub fn limit_answers(&mut self, limit: AnswerLimit) {
+        self.rows.limit = limit;
     }
 
     /// The barrier of this checkpoint has been reached: what was written so far belongs to it.

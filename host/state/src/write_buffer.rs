@@ -326,7 +326,22 @@ impl WriteBuffer {
 
     /// The value columns of these rows; `None` is a row of empty values.
     pub(crate) fn gather(&self, rows: &[Option<u32>]) -> Result<Vec<ArrayRef>> {
-        self.values.iter().map(|column| column.gather(rows)).collect()
+        self.gather_within(rows, usize::MAX)
+    }
+
+    /// The same, unless they take more than `limit_bytes`.
+    pub(crate) fn gather_within(
+        &self,
+        rows: &[Option<u32>],
+        limit_bytes: usize,
+    ) -> Result<Vec<ArrayRef>> {
+        let mut left_bytes = limit_bytes;
+        let gather = |column: &ValueColumn| {
+            let array = column.gather_within(rows, left_bytes)?;
+            left_bytes = left_bytes.saturating_sub(array.get_buffer_memory_size());
+            Ok(array)
+        };
+        self.values.iter().map(gather).collect()
     }
 }
 

@@ -12,5 +12,5 @@
 
 wit_bindgen::generate!({
     path: "../../wit",
-    world: "howdah:operator/stateful-operator",
+    world: "howdah:operator/timed-operator",
 });

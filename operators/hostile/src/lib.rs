@@ -11,6 +11,7 @@ mod floods;
 mod honest;
 mod malformed;
 mod mode;
+mod other_kinds;
 mod process;
 mod spec;
 mod state_calls;
@@ -22,6 +23,7 @@ use std::cell::RefCell;
 use bindings::exports::howdah::operator::operator::{
     CheckpointId, Context, Error, Guest, Input, Output, Spec,
 };
+use bindings::exports::howdah::operator::{checkpoint_handler, timer_handler, watermark_handler};
 use process::Instance;
 
 /// The component.
@@ -60,5 +62,38 @@ impl Guest for Hostile {
 
     fn close() -> Result<Vec<Output>, Error> {
         Ok(Vec::new())
+    }
+}
+
+/// The mode of the open instance.
+fn mode() -> Mode {
+    INSTANCE.with_borrow(|instance| instance.as_ref().map(Instance::mode).unwrap_or_default())
+}
+
+impl timer_handler::Guest for Hostile {
+    fn on_timers(due: timer_handler::Due) -> Result<Vec<Output>, Error> {
+        match mode() {
+            Mode::TimersPanic => process::panic_on_demand(),
+            Mode::TimersMalformed => Ok(vec![malformed::timers(due.keys.rows)]),
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+impl watermark_handler::Guest for Hostile {
+    fn on_watermark(_: i64) -> Result<Vec<Output>, Error> {
+        match mode() {
+            Mode::WatermarkUsesCurrent => other_kinds::use_current().map(|()| Vec::new()),
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+impl checkpoint_handler::Guest for Hostile {
+    fn on_checkpoint_complete(_: CheckpointId) -> Result<(), Error> {
+        match mode() {
+            Mode::CheckpointSetsTimers => other_kinds::set_timers(),
+            _ => Ok(()),
+        }
     }
 }

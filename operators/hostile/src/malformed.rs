@@ -46,6 +46,13 @@ pub(crate) fn output(mode: Mode) -> Option<Output> {
     Some(Output { port, batch: Batch { rows: batch_rows, columns, row_kinds }, timestamps })
 }
 
+/// Rows of timers that fired, with columns that are too short.
+pub(crate) fn timers(rows: u32) -> Output {
+    let short = || fixed(vec![1, 2, 3]);
+    let columns = vec![short(), short(), short(), short()];
+    Output { port: 0, batch: Batch { rows, columns, row_kinds: None }, timestamps: Vec::new() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

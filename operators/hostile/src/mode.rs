@@ -99,6 +99,50 @@ pub enum Mode {
     LogLarge,
     /// A batch of a thousand columns that are all the same mebibyte of memory.
     AliasedOutput,
+    /// Opens a list state as a map state.
+    ListAsMap,
+    /// Appends a row to the list of a key past the last.
+    ListAppendKeyPastLast,
+    /// Appends rows with a key index that lacks a byte.
+    ListAppendShortKeyOf,
+    /// Appends rows of which one is no UTF-8.
+    ListAppendInvalidUtf8,
+    /// Appends rows without the column.
+    ListAppendNoColumn,
+    /// Appends more rows than an answer may have, then asks for all.
+    ListGetTooMuch,
+    /// Names one key more often than an answer may have rows.
+    ListKeyTooOften,
+    /// Puts entries with too few map keys.
+    MapPutShortMapKeys,
+    /// Puts entries of which one has no map key.
+    MapPutNullMapKey,
+    /// Puts an entry in the map of a key past the last.
+    MapGetKeyPastLast,
+    /// Asks for a range with a bound of two rows.
+    MapRangeTwoRows,
+    /// Asks for a range with a bound of another type.
+    MapRangeWrongType,
+    /// Adds what the sum cannot hold.
+    ReducingOverflow,
+    /// Adds no value where there must be one.
+    ReducingNull,
+    /// Opens timers that were not declared.
+    TimersUndeclared,
+    /// Sets timers of which one has no time.
+    TimersShortTimes,
+    /// Deletes a timer of another subtask's key, unless there is one subtask only.
+    TimersForeignKey,
+    /// Sets timers in `on-checkpoint-complete`.
+    CheckpointSetsTimers,
+    /// Uses the current keys in `on-watermark`.
+    WatermarkUsesCurrent,
+    /// `on-timers` panics.
+    TimersPanic,
+    /// `on-timers` returns a column that is too short.
+    TimersMalformed,
+    /// Measures under a thousand names, and names that are none.
+    MetricFlood,
 
     /// `describe` never returns.
     DescribeLoop,
@@ -114,6 +158,37 @@ pub enum Mode {
     DescribeLongName,
     /// `describe` returns a million fields with short names.
     DescribeManyFields,
+}
+
+impl Mode {
+    /// Whether it needs list, map and reducing state and timers.
+    pub(crate) fn misuses_other_kinds(self) -> bool {
+        use Mode as M;
+        matches!(
+            self,
+            M::ListAsMap
+                | M::ListAppendKeyPastLast
+                | M::ListAppendShortKeyOf
+                | M::ListAppendInvalidUtf8
+                | M::ListAppendNoColumn
+                | M::ListGetTooMuch
+                | M::ListKeyTooOften
+                | M::MapPutShortMapKeys
+                | M::MapPutNullMapKey
+                | M::MapGetKeyPastLast
+                | M::MapRangeTwoRows
+                | M::MapRangeWrongType
+                | M::ReducingOverflow
+                | M::ReducingNull
+                | M::TimersUndeclared
+                | M::TimersShortTimes
+                | M::TimersForeignKey
+                | M::CheckpointSetsTimers
+                | M::WatermarkUsesCurrent
+                | M::TimersPanic
+                | M::TimersMalformed
+        )
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use crate::bindings::exports::howdah::operator::operator::{Error, Input, Output};
 use crate::bindings::howdah::operator::logging::{self, Level};
 use crate::bindings::howdah::operator::state::ValueState;
-use crate::{Config, Mode, buffers, floods, honest, malformed, spec, state_calls};
+use crate::{Config, Mode, buffers, floods, honest, malformed, other_kinds, spec, state_calls};
 
 /// The operator, open.
 pub(crate) struct Instance {
@@ -17,6 +17,10 @@ pub(crate) struct Instance {
 impl Instance {
     pub(crate) fn open(config: Config) -> Result<Self, Error> {
         Ok(Self { config, counts: ValueState::open(spec::COUNTS)?, batches: 0 })
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        self.config.mode
     }
 
     pub(crate) fn process(&mut self, input: &Input) -> Result<Vec<Output>, Error> {
@@ -34,6 +38,9 @@ impl Instance {
                 Mode::StateDropError => Ok(Vec::new()),
                 _ => result.map(|()| Vec::new()),
             };
+        }
+        if let Some(result) = other_kinds::call(mode, input.keys.rows) {
+            return result.map(|()| Vec::new());
         }
         match mode {
             Mode::Loop => loop_for_ever(),
@@ -67,7 +74,7 @@ pub(crate) fn allocate_for_ever() -> ! {
 }
 
 #[expect(clippy::panic, reason = "it is what the mode asks for")]
-fn panic_on_demand() -> ! {
+pub(crate) fn panic_on_demand() -> ! {
     panic!("this operator was told to panic");
 }
 

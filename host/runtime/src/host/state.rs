@@ -12,9 +12,10 @@ use super::task::Task;
 use crate::bindings::state::{Host, Rows};
 use crate::bindings::types::{self, ColumnResult, Error, ErrorKind};
 use crate::buffers::{self, BufferError, Encoded};
+use crate::limits::{Limits, display_bytes};
 use arrow_array::ArrayRef;
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
-use howdah_state::Column;
+use howdah_state::{Column, KeyBatch};
 use std::fmt::Display;
 use wasmtime::component::Resource;
 
@@ -105,16 +106,39 @@ impl HostState {
         })
     }
 
-    /// Indices of keys.
-    fn key_of(&mut self, bytes: Vec<u8>) -> Answer<ScalarBuffer<u32>> {
+    /// Indices of keys; `of` is what they are called.
+    fn indices(&mut self, of: &str, keys: &KeyBatch, bytes: Vec<u8>) -> Answer<ScalarBuffer<u32>> {
         self.take_budget(bytes.len())?;
-        buffers::u32s(bytes).or_else(|BufferError(what)| malformed("key-of", what))
+        let indices = buffers::u32s(bytes).or_else(|BufferError(what)| malformed(of, what))?;
+        let past_keys = |index: &u32| to_usize(*index) >= keys.len();
+        if let Some(row) = indices.iter().position(past_keys) {
+            let index = indices.get(row).copied().unwrap_or_default();
+            let count = keys.len();
+            return malformed(of, format_args!("row {row} names key {index} of {count} keys"));
+        }
+        // Each use of a key takes its room anew.
+        let named = |index: &u32| keys.encoded().key(to_usize(*index)).len();
+        let bytes = indices.iter().map(named).fold(0, usize::saturating_add);
+        let (rows, Limits { batch_rows, batch_bytes, .. }) = (indices.len(), &self.limits);
+        if rows > *batch_rows || bytes > *batch_bytes {
+            let limit = display_bytes(*batch_bytes);
+            let what = format!(
+                "{of}: {rows} rows name keys of {bytes} bytes, more than {batch_rows} \
+                 (limits.batch-rows) or {limit} (limits.batch-bytes)"
+            );
+            return refuse(ErrorKind::LimitExceeded, what);
+        }
+        Ok(indices)
     }
 
     /// Passes the store's answer on. Its failure is remembered: the call fails with it
     /// whatever the operator makes of it.
     fn checked<T>(&mut self, answer: howdah_state::Result<T>) -> Answer<T> {
         answer.or_else(|error| {
+            if error.kind() == howdah_state::ErrorKind::LimitExceeded {
+                let message = format!("{error} (limits.batch-rows, limits.batch-bytes)");
+                return refuse(ErrorKind::LimitExceeded, message);
+            }
             let message = error.to_string();
             self.call.state_error.get_or_insert(error);
             refuse(ErrorKind::StateUnavailable, message)

@@ -2,15 +2,18 @@
 
 use crate::bindings::types::{Error, ErrorKind};
 use crate::instance::Context;
+use crate::limits::Limits;
 use crate::spec::{OperatorSpec, TimeDomain};
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampMillisecondType;
 use arrow_buffer::ScalarBuffer;
 use howdah_state::{
-    Clock, Column, KeyBatch, KeyEncoder, KeyGroups, ListState, MapState, Reducer, ReducingState,
-    Result, StateKind, StateTable, Timers, ValueState,
+    AnswerLimit, Clock, Column, KeyBatch, KeyEncoder, KeyGroups, ListState, MapState, Reducer,
+    ReducingState, Result, StateKind, StateTable, Timers, ValueState,
 };
 
+/// Bytes that an answer may have, however little the operator may hand over.
+const LEAST_ANSWER_BYTES: usize = 1 << 20;
 /// Timers that are handed over in one call.
 const TIMERS_PER_CALL: usize = 4096;
 
@@ -63,8 +66,13 @@ impl Task {
     pub(crate) fn new(
         spec: &OperatorSpec,
         context: &Context,
+        limits: &Limits,
         tables: &[StateTable],
     ) -> Result<Self> {
+        let limit = AnswerLimit {
+            rows: limits.batch_rows,
+            bytes: limits.batch_bytes.max(LEAST_ANSWER_BYTES),
+        };
         let mut task = Self {
             subtask: context.subtask,
             encoder: KeyEncoder::new(&spec.key_columns())?,
@@ -81,21 +89,25 @@ impl Task {
             let (name, fields) = (state.name.clone(), state.fields.clone());
             match &state.kind {
                 StateKind::List => {
-                    let state = table.list_state(task.subtask)?;
+                    let mut state = table.list_state(task.subtask)?;
+                    state.limit_answers(limit);
                     task.lists.push(Named { name, fields, state });
                 }
                 StateKind::Map { map_key } => {
-                    let map_key = map_key.clone();
-                    let state = KeyedMap { state: table.map_state(task.subtask)?, map_key };
+                    let mut state = table.map_state(task.subtask)?;
+                    state.limit_answers(limit);
+                    let state = KeyedMap { state, map_key: map_key.clone() };
                     task.maps.push(Named { name, fields, state });
                 }
                 StateKind::Reducing { reducers } => {
                     let fields = added(fields, reducers);
-                    let state = table.reducing_state(task.subtask)?;
+                    let mut state = table.reducing_state(task.subtask)?;
+                    state.limit_answers(limit);
                     task.reducing.push(Named { name, fields, state });
                 }
                 StateKind::Value | StateKind::Timers => {
-                    let state = table.value_state(task.subtask)?;
+                    let mut state = table.value_state(task.subtask)?;
+                    state.limit_answers(limit);
                     task.values.push(Named { name, fields, state });
                 }
             }

@@ -9,6 +9,7 @@ mod describe;
 mod engine;
 mod hostile;
 mod load;
+mod other_kinds;
 mod process;
 mod state_failure;
 mod support;

@@ -15,12 +15,12 @@ impl HostState {
         match keys {
             Keys::Current => self.current_keys(),
             Keys::Selected(indices) => {
-                self.take_budget(indices.len())?;
                 let current = self.current_keys()?;
-                let selected = buffers::u32s(indices)
-                    .map_err(|error| error.to_string())
-                    .and_then(|i| current.select(&i).map_err(|error| error.to_string()));
-                selected.map(Arc::new).or_else(|what| malformed("selected keys", what))
+                let indices = self.indices("selected keys", &current, indices)?;
+                let selected = current.select(&indices);
+                selected
+                    .map(Arc::new)
+                    .or_else(|error| malformed("selected keys", error.to_string()))
             }
             Keys::Explicit(keys) => {
                 self.take_columns(&keys.columns)?;

@@ -31,7 +31,7 @@ impl HostListState for HostState {
     ) -> Answer<()> {
         self.write_call(|host| {
             let keys = host.keys(keys)?;
-            let key_of = host.key_of(key_of)?;
+            let key_of = host.indices("key-of", &keys, key_of)?;
             host.take_columns(&columns)?;
             let named = host.list(&handle)?;
             let of = format_args!("state `{}`", named.name);

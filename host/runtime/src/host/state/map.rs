@@ -32,7 +32,7 @@ impl HostState {
         map_keys: Vec<ColumnResult>,
     ) -> Answer<Entries> {
         let keys = self.keys(keys)?;
-        let key_of = self.key_of(key_of)?;
+        let key_of = self.indices("key-of", &keys, key_of)?;
         self.take_columns(&map_keys)?;
         let named = self.map(handle)?;
         let of = format_args!("map keys of state `{}`", named.name);

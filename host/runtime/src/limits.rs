@@ -29,9 +29,10 @@ pub struct Limits {
     /// Time of one call, in wall time. When a state call has to wait for the disk, the waiting
     /// does not count.
     pub call_timeout_ms: u64,
-    /// Bytes that one call may make the host copy out of guest memory.
+    /// Bytes that one call may make the host copy out of guest memory, and that the answer of a
+    /// state may have (1 MiB it always may).
     pub batch_bytes: usize,
-    /// Rows that one call may emit.
+    /// Rows that one call may emit, and that the answer of a state may have.
     pub batch_rows: usize,
     /// Fuel of one call: about one unit for each WebAssembly instruction that it runs. Unlike
     /// time it is the same on every machine. `None`: not counted, which is some percent faster.

@@ -77,7 +77,7 @@ fn map(mode: Mode, keys: u32) -> Option<Result<(), Error>> {
             call(&|tags| tags.put(&Keys::Current, &key_of, &[int64s(&[1])], &[notes()]))
         }
         Mode::MapPutNullMapKey => {
-            call(&|tags| tags.put(&Keys::Current, &key_of, &[null.clone()], &[notes()]))
+            call(&|tags| tags.put(&Keys::Current, &key_of, std::slice::from_ref(&null), &[notes()]))
         }
         Mode::MapGetKeyPastLast => {
             call(&|tags| tags.get(&Keys::Current, &u32s(&[keys]), &[int64s(&[1])]).map(drop))

@@ -28,5 +28,6 @@ mod languages;
 mod live_reads;
 mod many_checkpoints;
 mod nexmark_file;
+mod restarts;
 mod second_run;
 mod stop;

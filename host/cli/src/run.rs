@@ -5,8 +5,8 @@ use crate::progress::{Bar, Unit};
 use crate::{compile_worker, environment};
 use anyhow::{Context, anyhow};
 use howdah_pipeline::{
-    Checkpoints, ErrorKind, Event, Handle, Pipeline, PipelineConfig, Progress, SinkType, StartFrom,
-    StartOptions, Summary,
+    Checkpoints, ErrorKind, Event, Handle, Pipeline, PipelineConfig, Progress, Restarts, SinkType,
+    StartFrom, StartOptions, Stopper, Summary,
 };
 use howdah_runtime::{Engine, EngineOptions};
 use indicatif::{HumanBytes, HumanCount};
@@ -14,8 +14,7 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -125,23 +124,40 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ..EngineOptions::default()
     })
     .context("cannot set up the WebAssembly engine")?;
-    let pipeline = Pipeline::prepare(config, &engine).map_err(failure)?;
-    let handle = pipeline
-        .start(StartOptions { from: start_from(args), ..StartOptions::default() })
-        .map_err(failure)?;
-    let stopper = handle.stopper();
-    signals.on_request(move || stopper.stop());
-
-    let followed = match args.output {
-        Output::Text => follow_in_text(&handle),
-        Output::Json => follow_in_json(&handle),
+    let mut restarts = Restarts::new(config.operator.restart);
+    let mut from = start_from(args);
+    let summary = loop {
+        let pipeline = Pipeline::prepare(config.clone(), &engine).map_err(failure)?;
+        let handle =
+            pipeline.start(StartOptions { from, ..StartOptions::default() }).map_err(failure)?;
+        signals.on_request(handle.stopper());
+        let followed = match args.output {
+            Output::Text => follow_in_text(&handle),
+            Output::Json => follow_in_json(&handle),
+        };
+        if followed.is_err() {
+            // Nobody reads what we print any more; end in order all the same.
+            handle.stop();
+        }
+        let checkpoint = handle.progress().checkpoint;
+        let ended = handle.wait();
+        match ended {
+            Ok(summary) => {
+                followed?;
+                break summary;
+            }
+            Err(error) if followed.is_err() => return Err(failed_at(error, checkpoint)),
+            Err(error) => {
+                let shown = error.to_string();
+                let wait = restarts.after(error).map_err(|error| failed_at(error, checkpoint))?;
+                restarting(args.output, &shown, restarts.count(), wait)?;
+                if signals.wait(wait) {
+                    return Err(Failure::Failed(anyhow!("{shown}\nstopped before a restart")));
+                }
+                from = StartFrom::Latest;
+            }
+        }
     };
-    if followed.is_err() {
-        // Nobody reads what we print any more; end in order all the same.
-        handle.stop();
-    }
-    let summary = finish(handle)?;
-    followed?;
     match args.output {
         Output::Json => print_json(&Line::Summary(&summary))?,
         // Rows and figures do not mix.
@@ -235,17 +251,30 @@ struct Signals {
 
 #[derive(Default)]
 struct Shared {
-    requested: AtomicBool,
-    stop: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    request: Mutex<Request>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Request {
+    made: bool,
+    /// Of the pipeline that runs now, or ran last.
+    stopper: Option<Stopper>,
 }
 
 impl Shared {
+    fn request(&self) -> MutexGuard<'_, Request> {
+        self.request.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A signal has come. Whether it is the first.
-    fn request(&self) -> bool {
-        let first = !self.requested.swap(true, Ordering::SeqCst);
-        if let Some(stop) = self.stop.get().filter(|_| first) {
-            stop();
+    fn make_request(&self) -> bool {
+        let mut request = self.request();
+        let first = !std::mem::replace(&mut request.made, true);
+        if let Some(stopper) = request.stopper.as_ref().filter(|_| first) {
+            stopper.stop();
         }
+        self.changed.notify_all();
         first
     }
 }
@@ -254,7 +283,7 @@ impl Signals {
     fn listen(&self) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         ctrlc::set_handler(move || {
-            if !shared.request() {
+            if !shared.make_request() {
                 environment::exit_at_once(130);
             }
             // Nobody to tell is no reason to go on.
@@ -268,14 +297,20 @@ impl Signals {
         Ok(())
     }
 
-    /// Calls `stop` when a signal comes, or when one has come.
-    fn on_request(&self, stop: impl Fn() + Send + Sync + 'static) {
-        let stop = self.shared.stop.get_or_init(|| Box::new(stop));
-        // Either the handler finds what to call, or the request is found here; or both, and
-        // stopping twice is stopping once.
-        if self.shared.requested.load(Ordering::SeqCst) {
-            stop();
+    /// Stops the pipeline when a signal comes, or when one has come.
+    fn on_request(&self, stopper: Stopper) {
+        let mut request = self.shared.request();
+        if request.made {
+            stopper.stop();
         }
+        request.stopper = Some(stopper);
+    }
+
+    /// Waits so long, or until a signal comes. Whether one has come.
+    fn wait(&self, wait: Duration) -> bool {
+        let request = self.shared.request();
+        let waited = self.shared.changed.wait_timeout_while(request, wait, |request| !request.made);
+        waited.unwrap_or_else(PoisonError::into_inner).0.made
     }
 }
 
@@ -320,6 +355,12 @@ fn progress_text(progress: &Progress) -> String {
 #[serde(tag = "event", rename_all = "snake_case")]
 enum Line<'a> {
     Progress(&'a Progress),
+    /// It failed, and is started again after a wait.
+    Restarting {
+        restart: usize,
+        wait_ms: u64,
+        error: &'a str,
+    },
     Summary(&'a Summary),
 }
 
@@ -345,22 +386,29 @@ fn print_json(line: &impl Serialize) -> Result<()> {
     Ok(())
 }
 
-/// Waits for the end; a failure says where state and output are.
-fn finish(handle: Handle) -> Result<Summary> {
-    let checkpoint = handle.progress().checkpoint;
-    handle.wait().map_err(|error| {
-        let position = match checkpoint {
-            Some(checkpoint) => format!(
-                "state and output are as of checkpoint {checkpoint}; `howdah run` goes on from there"
-            ),
-            None => "no checkpoint was completed; `howdah run` begins at the beginning".to_owned(),
-        };
-        let failure = failure(error);
-        if failure.is_closed_pipe() {
-            return failure;
-        }
-        Failure::Failed(anyhow!("{}\n{position}", failure.message()))
-    })
+/// A failure, with where state and output are.
+fn failed_at(error: howdah_pipeline::Error, checkpoint: Option<u64>) -> Failure {
+    let position = match checkpoint {
+        Some(checkpoint) => format!(
+            "state and output are as of checkpoint {checkpoint}; `howdah run` goes on from there"
+        ),
+        None => "no checkpoint was completed; `howdah run` begins at the beginning".to_owned(),
+    };
+    let failure = failure(error);
+    if failure.is_closed_pipe() {
+        return failure;
+    }
+    Failure::Failed(anyhow!("{}\n{position}", failure.message()))
+}
+
+/// Says that the pipeline failed and is started again.
+fn restarting(output: Output, error: &str, restart: usize, wait: Duration) -> Result<()> {
+    let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+    if output == Output::Json {
+        return print_json(&Line::Restarting { restart, wait_ms, error });
+    }
+    writeln!(std::io::stderr(), "{error}\nstarts again in {wait_ms} ms (restart {restart})")?;
+    Ok(())
 }
 
 /// The closing summary.

@@ -35,6 +35,8 @@
 //! [operator.limits]               # memory-bytes, table-elements, handles, call-timeout-ms,
 //!                                 # call-fuel, batch-bytes, batch-rows, compile-timeout-ms,
 //!                                 # compile-memory-bytes
+//! [operator.failure]              # restarts, restart-window-ms, restart-backoff-ms,
+//!                                 # restart-backoff-limit-ms
 //!
 //! [sink]
 //! type = "files"                  # files, stdout or null
@@ -47,6 +49,7 @@ mod section;
 
 use crate::error::{Error, Result};
 use crate::pipeline;
+use crate::restart::RestartPolicy;
 use howdah_runtime::Limits;
 use howdah_state::{ColumnType, KeyGroups};
 pub(crate) use section::enumerate;
@@ -226,6 +229,9 @@ pub struct OperatorConfig {
     pub config: String,
     /// What an instance may use.
     pub limits: Limits,
+    /// Whether it is started again after a failure, for whoever runs the pipeline: see
+    /// [`Restarts`](crate::Restarts).
+    pub restart: RestartPolicy,
 }
 
 /// A kind of sink.
@@ -280,6 +286,8 @@ const TABLE_ELEMENTS_LIMIT: u64 = 1 << 16;
 const HANDLES_LIMIT: u64 = 1 << 20;
 /// The most fuel of a call; a number in TOML has 63 bits.
 const FUEL_LIMIT: u64 = i64::MAX.unsigned_abs();
+/// The most restarts in a window.
+const RESTARTS_LIMIT: u64 = 1_000_000;
 /// The longest pipeline file.
 const FILE_LIMIT_BYTES: u64 = 1 << 20;
 /// The shortest time that a snapshot outlives its checkpoint. A snapshot is removed file by
@@ -570,7 +578,7 @@ fn suggestion_of_type(text: &str) -> String {
 }
 
 fn operator(root: &Section<'_>, directory: &Path) -> Result<OperatorConfig> {
-    let known = ["name", "component", "key", "columns", "config", "limits"];
+    let known = ["name", "component", "key", "columns", "config", "limits", "failure"];
     let section = root.section("operator", &known)?.required()?;
     let component = section.required_text("component")?;
     let component = Located { value: directory.join(component.value), line: component.line };
@@ -586,6 +594,22 @@ fn operator(root: &Section<'_>, directory: &Path) -> Result<OperatorConfig> {
         columns: columns.collect::<Result<_>>()?,
         config: json_object(&section.open_section("config")?)?,
         limits: limits(&section)?,
+        restart: restart(&section)?,
+    })
+}
+
+fn restart(operator: &Section<'_>) -> Result<RestartPolicy> {
+    let known = ["restarts", "restart-window-ms", "restart-backoff-ms", "restart-backoff-limit-ms"];
+    let section = operator.section("failure", &known)?;
+    let default = RestartPolicy::default();
+    let time_ms = |key, default: u64| -> Result<u64> {
+        Ok(section.integer(key, 1..=TIME_LIMIT_MS)?.unwrap_or(default))
+    };
+    Ok(RestartPolicy {
+        limit: section.integer("restarts", 0..=RESTARTS_LIMIT)?.map_or(default.limit, to_u32),
+        window_ms: time_ms("restart-window-ms", default.window_ms)?,
+        backoff_ms: time_ms("restart-backoff-ms", default.backoff_ms)?,
+        backoff_limit_ms: time_ms("restart-backoff-limit-ms", default.backoff_limit_ms)?,
     })
 }
 

@@ -37,6 +37,7 @@ mod paths;
 mod pipeline;
 mod progress;
 mod reader;
+mod restart;
 mod restore;
 mod sink;
 mod source;
@@ -55,4 +56,5 @@ pub use config::{
 pub use error::{Error, ErrorKind, Result};
 pub use handle::{Event, Handle, Stopper};
 pub use pipeline::{Pipeline, StartFrom, StartOptions};
+pub use restart::{RestartPolicy, Restarts};
 pub use summary::{CheckpointSummary, Progress, StateSummary, Summary};

@@ -41,6 +41,9 @@ mod engine;
 mod epoch;
 mod error;
 mod exports;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod guest;
 mod host;
 mod inspect;

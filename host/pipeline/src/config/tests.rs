@@ -266,4 +266,5 @@ fn the_reference_file_is_accepted() {
     let config = PipelineConfig::load(&file).expect("accepted");
     assert_eq!(config.checkpoint.interval_ms, 500);
     assert_eq!(config.operator.limits, Limits::default());
+    assert_eq!(config.operator.restart, RestartPolicy::default());
 }

@@ -1,7 +1,7 @@
 //! What the instances of one process share.
 
 use crate::support::{Start, hostile};
-use howdah_operator_artifacts::HOSTILE;
+use howdah_operator_artifacts::{HOSTILE, LAST_BID};
 use howdah_runtime::{Engine, EngineOptions, ErrorKind, Limits};
 use std::path::Path;
 
@@ -57,5 +57,58 @@ fn operators_on_many_threads_do_not_disturb_each_other() {
                 }
             });
         }
+    });
+}
+
+#[test]
+fn more_loops_than_cores_are_all_stopped_and_a_neighbour_loses_no_row() {
+    let loops = 4 * std::thread::available_parallelism().unwrap().get();
+    let component = engine(u32::try_from(loops).unwrap() + 2).load(Path::new(HOSTILE)).unwrap();
+    let limits = Limits { call_timeout_ms: 200, ..Limits::default() };
+    std::thread::scope(|scope| {
+        let looping = |_| {
+            let start = Start { limits: limits.clone(), ..Start::mode("loop") };
+            let mut running = start.open(&component).unwrap();
+            scope.spawn(move || running.process(&[1]).unwrap_err())
+        };
+        let loops: Vec<_> = (0..loops).map(looping).collect();
+        let mut neighbour = Start::mode("none").open(&component).unwrap();
+        for batch in 1..=20 {
+            let outputs = neighbour.process(&[1, 2, 3]).unwrap();
+            assert_eq!(crate::support::numbers(&outputs[0], 1), [batch; 3]);
+        }
+        for stopped in loops {
+            assert_eq!(stopped.join().unwrap().kind(), ErrorKind::Limit);
+        }
+    });
+}
+
+#[cfg(unix)]
+#[test]
+fn a_component_that_is_being_compiled_holds_up_no_other() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let options = |compile_worker| EngineOptions {
+        cache_directory: Some(directory.path().to_owned()),
+        instances_limit: 4,
+        compile_worker,
+        ..EngineOptions::default()
+    };
+    Engine::new(options(None)).unwrap().load(Path::new(HOSTILE)).unwrap();
+    // It says that it runs, and then takes longer than anybody waits.
+    let begun = directory.path().join("begun");
+    let script = format!("echo > {}; exec sleep 600", begun.display());
+    let arguments = vec!["-c".into(), script.into()];
+    let worker = howdah_runtime::CompileWorker { executable: "/bin/sh".into(), arguments };
+    let engine = Engine::new(options(Some(worker))).unwrap();
+    let limits = Limits { compile_timeout_ms: 1_000, ..Limits::default() };
+    std::thread::scope(|scope| {
+        let stuck = scope.spawn(|| engine.load_with_limits(Path::new(LAST_BID), &limits));
+        while !begun.exists() {
+            std::thread::yield_now();
+        }
+        let component = engine.load(Path::new(HOSTILE)).unwrap();
+        let mut running = Start::mode("none").open(&component).unwrap();
+        assert_eq!(running.process(&[1]).unwrap().len(), 1);
+        assert_eq!(stuck.join().unwrap().unwrap_err().kind(), ErrorKind::Limit);
     });
 }

@@ -247,6 +247,8 @@ fn no_row(row: usize) -> Error {
 pub struct ColumnBuilder {
     layout: Layout,
     rows: usize,
+    /// How many rows it was made for.
+    capacity: usize,
     data: Vec<u8>,
     offsets: Vec<u8>,
     /// Made when the first null comes.
@@ -268,7 +270,7 @@ impl ColumnBuilder {
                 (Vec::new(), offsets)
             }
         };
-        Self { layout, rows: 0, data, offsets, validity: None }
+        Self { layout, rows: 0, capacity, data, offsets, validity: None }
     }
 
     /// Adds a value of a `boolean` column.
@@ -301,7 +303,9 @@ impl ColumnBuilder {
             Layout::Variable => self.push_offset(),
         }
         if self.validity.is_none() {
-            let mut validity = vec![0xFF; self.rows / 8];
+            let rows = self.capacity.max(self.rows);
+            let mut validity = Vec::with_capacity(rows.div_ceil(8).saturating_add(1));
+            validity.resize(self.rows / 8, 0xFF);
             for row in self.rows / 8 * 8..self.rows {
                 push_bit(&mut validity, row, true);
             }

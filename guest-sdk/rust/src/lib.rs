@@ -20,21 +20,15 @@
 //! struct Highest { celsius: f64 }
 //!
 //! /// Emits each reading that is the highest of its sensor so far.
+//! #[derive(States)]
 //! struct Records { highest: ValueState<Sensor, Highest> }
 //!
-//! impl Operator for Records {
-//!     type Input = Reading;
-//!     type Key = Sensor;
-//!     type Output = Reading;
-//!
-//!     fn open(open: &mut Open<Sensor>) -> Result<Self> {
-//!         Ok(Self { highest: open.value("highest")? })
-//!     }
-//!
+//! #[operator]
+//! impl Records {
 //!     fn process(
 //!         &mut self,
 //!         reading: Reading,
-//!         record: &Record<'_, Sensor>,
+//!         record: &Record<Sensor>,
 //!         out: &mut Emitter<Reading>,
 //!     ) -> Result<()> {
 //!         let highest = self.highest.get(record)?;
@@ -45,8 +39,6 @@
 //!         Ok(())
 //!     }
 //! }
-//!
-//! howdah_sdk::export!(Records);
 //!
 //! // A component is for a host; the operator itself is ordinary Rust.
 //! fn main() -> Result<()> {
@@ -69,26 +61,35 @@
 //! only those. `#[derive(Key)]` is the same for what rows are grouped by; floats and `Option`s
 //! are no keys.
 //!
-//! **State.** A [`ValueState`] has at most one row for each key. The host keeps it as a table
-//! with the key's and the row's fields as columns, which other engines can read. Calls take the
-//! [`Record`], which knows its key. They are cheap: the first `get` of a batch loads the rows
-//! of all of the batch's keys with one call to the host, and when the batch ends, one call
-//! writes the rows that have really changed.
+//! **States.** A [`ValueState`] has at most one row for each key, a [`ListState`] any number in
+//! order, a [`MapState`] one under each map key, a [`ReducingState`] one that the host folds. The host
+//! keeps each as a table with the key's and the row's fields as columns, which other engines can
+//! read. Calls take the [`Record`], which knows its key. They are cheap: the first read of a batch
+//! loads what all of the batch's keys have with one call to the host, and when the batch ends, one
+//! call writes what has really changed. `#[derive(States)]` opens the fields of an operator;
+//! [`Open`] does it by hand.
+//!
+//! **Time.** [`Timers`] wait for the watermark or the host's clock, and call
+//! [`on_timer`](Operator::on_timer) for their key. Module [`window`] has tumbling, hopping and session
+//! windows. [`CurrentKey::now`] and [`now`] are the clock.
+//!
+//! **Inputs and outputs.** An operator reads a [`Row`] or an enum of several ([`Inputs`]), and emits to
+//! an [`Emitter`] or a struct of several ([`Outputs`]). Whole columns at once: [`Batch`].
 //!
 //! **Failure.** An [`Error`] or a panic fails the batch: what it wrote and emitted is dropped, the
 //! instance too, and the pipeline continues from its last checkpoint. So what an operator keeps
 //! in fields that are no states is a cache at most. A panic's message reaches the host's log.
 //!
 //! **Changelogs.** An operator that says [`INPUT_CHANGELOG`](Operator::INPUT_CHANGELOG) gets
-//! updates and deletions too ([`Record::kind`]); one that says
-//! [`OUTPUT_CHANGELOG`](Operator::OUTPUT_CHANGELOG) may emit them ([`Emitter::emit_update`],
-//! [`Emitter::emit_delete`]).
+//! updates and deletions too ([`Record::kind`], [`ValueState::apply`]); one that says
+//! [`OUTPUT_CHANGELOG`](Operator::OUTPUT_CHANGELOG) may emit them ([`Emitter::emit_change`],
+//! [`Emitter::emit_update`], [`Emitter::emit_delete`]).
 //!
 //! **Configuration.** [`Open::config`] reads the operator's table of the pipeline file into a
 //! struct of yours. It links a JSON parser, so an operator without configuration stays small.
 //!
 //! **Tests.** [`testing::TestHost`] runs the operator natively, over states in memory, with
-//! barriers and crashes.
+//! barriers, crashes, watermarks and a clock set by hand.
 
 // The derive macros name this crate by its name, in its own tests and examples too.
 extern crate self as howdah_sdk;
@@ -212,6 +213,33 @@ struct Readme;
 /// struct Huge { amount: howdah_sdk::Decimal<39, 0> }
 /// fn main() {
 ///     let _ = <Huge as howdah_sdk::Row>::FIELDS;
+/// }
+/// ```
+///
+/// ```compile_fail,E0277
+/// use howdah_sdk::prelude::*;
+/// #[derive(Row, Reduce, Clone)]
+/// struct Totals { #[reduce(sum)] name: String }
+/// ```
+///
+/// ```compile_fail
+/// use howdah_sdk::prelude::*;
+/// #[derive(Row, Reduce, Clone)]
+/// struct Totals { sum: i64 }
+/// ```
+///
+/// ```compile_fail
+/// use howdah_sdk::prelude::*;
+/// #[derive(Row)] struct Bid { auction: i64 }
+/// #[derive(Key)] struct Auction { auction: i64 }
+/// #[derive(Key)] struct Person { id: i64 }
+/// // A state of another key.
+/// #[derive(States)] struct Wrong { bids: ListState<Person, Bid> }
+/// #[operator]
+/// impl Wrong {
+///     fn process(&mut self, _: Bid, _: &Record<Auction>, _: &mut Emitter<Bid>) -> Result<()> {
+///         Ok(())
+///     }
 /// }
 /// ```
 #[cfg(doctest)]

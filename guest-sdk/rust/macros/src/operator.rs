@@ -206,3 +206,84 @@ fn output(emitters: &Type) -> TokenStream {
         None => quote!(#emitters),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use syn::parse_quote;
+
+    /// The message with which `#[operator]` refuses this.
+    fn refusal(block: &ItemImpl) -> String {
+        operator(block).unwrap_err().to_string()
+    }
+
+    /// The code that it becomes.
+    fn code(block: &ItemImpl) -> String {
+        operator(block).unwrap().to_string()
+    }
+
+    #[test]
+    fn types_come_from_the_signature_of_process() {
+        let code = code(&parse_quote! {
+            impl Totals {
+                pub fn process(&mut self, bid: Bid, record: &Record<'_, Auction>, out: &mut Out)
+                    -> Result<()> { Ok(()) }
+                fn helper(&self) {}
+            }
+        });
+        assert!(
+            code.contains("type Input = Bid ; type Key = Auction ; type Output = Out ;"),
+            "{code}"
+        );
+        assert!(code.contains("impl Totals { fn helper"), "{code}");
+        assert!(code.contains("export ! (Totals) ;"), "no handlers: {code}");
+        assert!(!code.contains("pub fn process"), "{code}");
+    }
+
+    #[test]
+    fn an_emitter_stands_for_its_row() {
+        let code = code(&parse_quote! {
+            impl Totals {
+                fn process(&mut self, _: Bid, _: &Record<Auction>, _: &mut Emitter<Total>)
+                    -> Result<()> { Ok(()) }
+                fn on_timer(&mut self, _: &Timer<Auction>, _: &mut Emitter<Total>)
+                    -> Result<()> { Ok(()) }
+            }
+        });
+        assert!(code.contains("type Output = Total ;"), "{code}");
+        assert!(code.contains("export ! (Totals , handlers) ;"), "{code}");
+    }
+
+    #[test]
+    fn a_method_that_looks_like_a_handler_is_refused() {
+        let refusal = refusal(&parse_quote! {
+            impl Totals {
+                fn process(&mut self, _: Bid, _: &Record<Auction>, _: &mut Emitter<Total>)
+                    -> Result<()> { Ok(()) }
+                fn on_timers(&mut self) {}
+            }
+        });
+        assert!(refusal.contains("no `on_timers`"), "{refusal}");
+        assert!(refusal.contains("`on_timer`"), "{refusal}");
+    }
+
+    #[test]
+    fn a_block_without_process_is_told_how_it_looks() {
+        let refusal = refusal(&parse_quote!(
+            impl Totals {
+                fn helper(&self) {}
+            }
+        ));
+        assert!(refusal.contains("fn process(&mut self, row: Row"), "{refusal}");
+    }
+
+    #[test]
+    fn a_process_with_other_arguments_is_told_how_it_looks() {
+        let refusal = refusal(&parse_quote!(
+            impl Totals {
+                fn process(&mut self, bid: Bid) {}
+            }
+        ));
+        assert!(refusal.contains("record: &Record<Key>"), "{refusal}");
+    }
+}

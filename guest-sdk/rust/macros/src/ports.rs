@@ -187,3 +187,39 @@ pub(crate) fn emitted(emitter: &Type) -> Option<&Type> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use syn::parse_quote;
+
+    #[test]
+    fn an_input_is_called_like_its_variant() {
+        let code = inputs(&parse_quote!(
+            enum In {
+                NewAuction(Auction),
+            }
+        ));
+        assert!(code.unwrap().to_string().contains("name : \"new_auction\""));
+    }
+
+    #[test]
+    fn a_variant_without_a_row_is_refused() {
+        let refusal = inputs(&parse_quote!(
+            enum In {
+                Auction,
+            }
+        ));
+        assert!(refusal.unwrap_err().to_string().contains("`Variant(Row)`"));
+    }
+
+    #[test]
+    fn an_output_that_is_no_emitter_is_refused() {
+        let refusal = outputs(&parse_quote!(
+            struct Out {
+                late: Vec<Bid>,
+            }
+        ));
+        assert_eq!(refusal.unwrap_err().to_string(), "an output is an `Emitter<Row>`");
+    }
+}

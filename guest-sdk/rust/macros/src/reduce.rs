@@ -93,3 +93,43 @@ fn choices() -> String {
     let names: Vec<_> = REDUCERS.iter().map(|(name, _)| format!("`#[reduce({name})]`")).collect();
     format!("There are {}", names.join(", "))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use syn::parse_quote;
+
+    /// The message with which `Reduce` refuses this.
+    fn refusal(input: &DeriveInput) -> String {
+        reduce(input).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_field_without_a_reducer_is_refused_with_all_there_are() {
+        let refusal = refusal(&parse_quote!(
+            struct Totals {
+                price: i64,
+            }
+        ));
+        assert!(refusal.contains("how is `price` folded?"), "{refusal}");
+        assert!(refusal.contains("`#[reduce(sum)]`"), "{refusal}");
+    }
+
+    #[test]
+    fn two_reducers_and_unknown_ones_are_refused() {
+        let twice = refusal(&parse_quote!(
+            struct Totals {
+                #[reduce(sum, min)]
+                price: i64,
+            }
+        ));
+        assert!(twice.contains("in one way"), "{twice}");
+        let unknown = refusal(&parse_quote!(
+            struct Totals {
+                #[reduce(average)]
+                price: i64,
+            }
+        ));
+        assert!(unknown.contains("`#[reduce(max)]`"), "{unknown}");
+    }
+}

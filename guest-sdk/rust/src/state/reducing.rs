@@ -79,13 +79,10 @@ impl<V: Row + Reduce + Clone> Table<V> {
     }
 
     fn get(&mut self, key: u32) -> Result<Option<V>> {
-        let folded = match self.folded.take() {
-            Some(folded) => folded,
-            None => self.load().map_err(|error| self.link.named(error))?,
-        };
-        let row = folded.get(key as usize).cloned().flatten();
-        self.folded = Some(folded);
-        Ok(row)
+        if self.folded.is_none() {
+            self.folded = Some(self.load().map_err(|error| self.link.named(error))?);
+        }
+        Ok(self.folded.as_ref().and_then(|rows| rows.get(key as usize)).cloned().flatten())
     }
 
     /// The rows that the host has, with what was added so far.

@@ -169,19 +169,20 @@ impl<V: Row + Clone> Table<V> {
             Some(Slot::Deleted) => return Ok(None),
             Some(Slot::Untouched) | None => {}
         }
-        self.load()?.read(key as usize)
+        if self.loaded.is_none() {
+            self.load()?;
+        }
+        self.loaded.as_ref().map_or(Ok(None), |loaded| loaded.read(key as usize))
     }
 
-    fn load(&mut self) -> Result<&Loaded> {
-        let loaded = match self.loaded.take() {
-            Some(loaded) => loaded,
-            None => {
-                let rows = self.link.call(|handle| handle.get(&crate::wit::Keys::Current))?;
-                let keys = self.link.keys.unwrap_or(0) as usize;
-                Loaded::new::<V>(rows, keys).map_err(|error| self.link.named(error))?
-            }
-        };
-        Ok(self.loaded.insert(loaded))
+    fn load(&mut self) -> Result<()> {
+        if self.loaded.is_none() {
+            let rows = self.link.call(|handle| handle.get(&crate::wit::Keys::Current))?;
+            let keys = self.link.keys.unwrap_or(0) as usize;
+            let loaded = Loaded::new::<V>(rows, keys).map_err(|error| self.link.named(error))?;
+            self.loaded = Some(loaded);
+        }
+        Ok(())
     }
 
     /// The driver has checked that `key` is one of the call's.

@@ -10,7 +10,7 @@ use howdah_state::{Column, StateKind};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Check that a component runs here, and say what it reads, writes and keeps
 ///
@@ -38,8 +38,13 @@ pub(crate) struct Args {
 /// Runs `howdah check`.
 pub(crate) fn run(args: &Args) -> Result<()> {
     is_object(&args.config)?;
-    let checked = check(args)?;
-    match args.output {
+    check(&args.component, &args.config, args.output)
+}
+
+/// Checks a component with a configuration, and prints what it is.
+pub(crate) fn check(component: &Path, config: &str, output: Output) -> Result<()> {
+    let checked = Checked::of(component, config, output)?;
+    match output {
         Output::Json => writeln!(std::io::stdout(), "{}", checked.json())?,
         Output::Text => write!(std::io::stdout(), "{}", checked.text())?,
     }
@@ -57,37 +62,41 @@ fn is_object(config: &str) -> Result<()> {
 }
 
 /// A component that runs here.
-pub(crate) struct Checked {
+struct Checked {
     inspection: Inspection,
     spec: OperatorSpec,
 }
 
-fn check(args: &Args) -> Result<Checked> {
-    let inspection = inspect::read(&args.component)?;
-    let refusals: Vec<String> = inspection.refusals().map(ToString::to_string).collect();
-    if !refusals.is_empty() {
-        if args.output == Output::Json {
-            writeln!(std::io::stdout(), "{}", json!({ "runs": false, "component": inspection }))?;
-        }
-        return Err(Failure::Failed(anyhow!(
-            "{} does not run on this host, which has howdah:operator@{}:\n  {}",
-            inspection.name,
-            inspection.host_version,
-            refusals.join("\n  ")
-        )));
-    }
-    let engine = Engine::new(EngineOptions {
-        cache_directory: environment::cache_directory(),
-        compile_worker: Some(compile_worker::this_program()?),
-        ..EngineOptions::default()
-    })
-    .context("cannot set up the WebAssembly engine")?;
-    let component = engine.load(&args.component).map_err(anyhow::Error::from)?;
-    let spec = component.describe(&args.config, &Limits::default());
-    Ok(Checked { inspection, spec: spec.map_err(anyhow::Error::from)? })
-}
-
 impl Checked {
+    fn of(component: &Path, config: &str, output: Output) -> Result<Self> {
+        let inspection = inspect::read(component)?;
+        let refusals: Vec<String> = inspection.refusals().map(ToString::to_string).collect();
+        if !refusals.is_empty() {
+            if output == Output::Json {
+                writeln!(
+                    std::io::stdout(),
+                    "{}",
+                    json!({ "runs": false, "component": inspection })
+                )?;
+            }
+            return Err(Failure::Failed(anyhow!(
+                "{} does not run on this host, which has howdah:operator@{}:\n  {}",
+                inspection.name,
+                inspection.host_version,
+                refusals.join("\n  ")
+            )));
+        }
+        let engine = Engine::new(EngineOptions {
+            cache_directory: environment::cache_directory(),
+            compile_worker: Some(compile_worker::this_program()?),
+            ..EngineOptions::default()
+        })
+        .context("cannot set up the WebAssembly engine")?;
+        let component = engine.load(component).map_err(anyhow::Error::from)?;
+        let spec = component.describe(config, &Limits::default());
+        Ok(Self { inspection, spec: spec.map_err(anyhow::Error::from)? })
+    }
+
     fn json(&self) -> Value {
         json!({ "runs": true, "component": self.inspection, "spec": spec_json(&self.spec) })
     }

@@ -35,3 +35,15 @@ pub(crate) fn cache_directory() -> Option<PathBuf> {
         .or_else(|| Some(directory("XDG_CACHE_HOME")?.join("howdah")))
         .or_else(|| Some(directory("HOME")?.join(".cache/howdah")))
 }
+
+/// Where `cargo xtask setup` has put a toolchain, beside the build that this binary is of.
+pub(crate) fn toolchain(name: &str) -> Option<PathBuf> {
+    let binary = std::env::current_exe().ok()?;
+    // <target>/<profile>/howdah
+    Some(binary.ancestors().nth(2)?.join("toolchains").join(name))
+}
+
+/// The directories in which programs are looked for.
+pub(crate) fn search_path() -> Vec<PathBuf> {
+    std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
+}

@@ -1,13 +1,16 @@
 //! The `howdah` command.
 
+mod build;
 mod check;
 mod compile_worker;
 mod environment;
 mod facts;
 mod failure;
 mod inspect;
+mod new;
 mod nexmark;
 mod progress;
+mod project;
 mod run;
 mod state;
 mod table;
@@ -32,6 +35,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    New(new::Args),
+    Build(build::Args),
     Run(run::Args),
     State(state::Args),
     Check(check::Args),
@@ -46,6 +51,8 @@ fn main() -> ExitCode {
     environment::ignore_file_size_signal();
     let arguments = Arguments::parse();
     let result = match &arguments.command {
+        Command::New(args) => new::run(args),
+        Command::Build(args) => build::run(args),
         Command::Run(args) => run::run(args),
         Command::State(args) => state::run(args),
         Command::Check(args) => check::run(args),

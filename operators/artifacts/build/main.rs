@@ -3,14 +3,12 @@
 #![expect(clippy::print_stdout, reason = "how a build script talks to cargo")]
 
 mod operators;
-mod toolchain;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use anyhow::{Context, Result};
-use wit_component::ComponentEncoder;
 
 /// The operators: packages, which lie in folders of the same name.
 const OPERATORS: [&str; 7] = [
@@ -33,7 +31,8 @@ fn main() -> Result<()> {
     let mut all = String::new();
     for (name, module) in OPERATORS.iter().zip(modules) {
         let component = out.join(format!("{name}.wasm"));
-        encode(&module, &component).with_context(|| format!("operator `{name}`"))?;
+        howdah_componentize::encode(&module, &component)
+            .with_context(|| format!("operator `{name}`"))?;
         let constant = name.replace('-', "_").to_uppercase();
         writeln!(constants, "/// The path of the component `{name}`.")?;
         writeln!(constants, "pub const {constant}: &str = {component:?};")?;
@@ -59,12 +58,5 @@ fn watch(workspace: &Path) {
     for path in shared.iter().chain(&operators) {
         println!("cargo::rerun-if-changed={}", workspace.join(path).display());
     }
-    println!("cargo::rerun-if-env-changed={}", toolchain::OVERRIDE);
-}
-
-/// Wraps a core module as a component, and checks it.
-fn encode(module: &Path, component: &Path) -> Result<()> {
-    let module = fs::read(module).with_context(|| format!("reading {}", module.display()))?;
-    let bytes = ComponentEncoder::default().module(&module)?.validate(true).encode()?;
-    fs::write(component, bytes).with_context(|| format!("writing {}", component.display()))
+    println!("cargo::rerun-if-env-changed={}", howdah_componentize::OVERRIDE);
 }

@@ -7,7 +7,7 @@ use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::toolchain::{TARGET, Toolchain};
+use howdah_componentize::{TARGET, Toolchain};
 
 /// Variables that say how *this* build goes, and must not reach the one of the operators.
 const OURS: [&str; 12] = [
@@ -47,23 +47,15 @@ pub(crate) fn build(workspace: &Path, out: &Path, packages: &[&str]) -> Result<V
     }
     cargo
         .current_dir(workspace)
-        .args(["build", "--locked", "--profile", "operator", "--target", TARGET])
+        .args(["build", "--locked", "--profile", "operator"])
         .args(packages.iter().flat_map(|package| ["--package", package]))
-        .env("CARGO_TARGET_DIR", &target)
-        .env("RUSTC", &toolchain.rustc);
-    if let Some(linker) = &toolchain.build_std_with {
-        // Debian's compiler has the standard library as sources only; to build it is a
-        // matter for nightly compilers, or for one that is told to pass for one.
-        cargo
-            .arg("-Zbuild-std=std,panic_abort")
-            .env("RUSTC_BOOTSTRAP", "1")
-            .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
-    }
+        .env("CARGO_TARGET_DIR", &target);
+    toolchain.apply(&mut cargo);
     let output = cargo.output().with_context(|| format!("starting {cargo:?}"))?;
     ensure!(
         output.status.success(),
         "building the operators with {} failed ({}):\n{}",
-        toolchain.rustc.display(),
+        toolchain.rustc().display(),
         output.status,
         String::from_utf8_lossy(&output.stderr)
     );
@@ -82,7 +74,7 @@ fn is_ours(name: &OsString) -> bool {
 fn target_folder(out: &Path, toolchain: &Toolchain) -> Result<PathBuf> {
     // <target>/<profile>/build/<package>/out
     let target = out.ancestors().nth(4).context("OUT_DIR lies too high")?;
-    let kind = if toolchain.build_std_with.is_some() { "operators-std" } else { "operators" };
+    let kind = if toolchain.builds_std() { "operators-std" } else { "operators" };
     let folder = target.join(kind);
     fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
     Ok(folder)

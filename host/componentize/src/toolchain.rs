@@ -1,33 +1,35 @@
-//! Finds a compiler for `wasm32-unknown-unknown`.
+//! A compiler for `wasm32-unknown-unknown`.
 
+use anyhow::{Result, bail};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use anyhow::{Result, bail};
-
 /// The target of the operators.
-pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
+pub const TARGET: &str = "wasm32-unknown-unknown";
 
 /// Names a `rustc` to use instead of the one that is found.
-pub(crate) const OVERRIDE: &str = "HOWDAH_WASM_RUSTC";
+pub const OVERRIDE: &str = "HOWDAH_WASM_RUSTC";
 
 /// Where Debian's `rustc-web` has its compiler.
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 
 /// A compiler that can build operators.
-pub(crate) struct Toolchain {
-    /// The program.
-    pub(crate) rustc: OsString,
+#[derive(Debug, Clone)]
+pub struct Toolchain {
+    rustc: OsString,
     /// It has the sources of the standard library, but not built for the target. Then this
     /// is the linker to use.
-    pub(crate) build_std_with: Option<PathBuf>,
+    build_std_with: Option<PathBuf>,
 }
 
 impl Toolchain {
-    /// The one the environment names, else the one that builds the workspace, else Debian's.
-    pub(crate) fn find() -> Result<Self> {
+    /// The one the environment names, else the one that cargo uses, else Debian's.
+    ///
+    /// # Errors
+    /// When there is none; says how to get one.
+    pub fn find() -> Result<Self> {
         if let Some(rustc) = env::var_os(OVERRIDE) {
             let Some(toolchain) = Self::of(&rustc) else {
                 bail!(
@@ -45,10 +47,34 @@ impl Toolchain {
         match Self::of(OsStr::new(DEBIAN_RUSTC)) {
             Some(toolchain) => Ok(toolchain),
             None => bail!(
-                "no compiler for {TARGET} is installed: run `cargo xtask setup`, or \
-                 `rustup target add {TARGET}`, or on Debian `apt-get install rustc-web \
-                 rust-web-src lld-22`"
+                "no Rust compiler for {TARGET} is installed: `rustup target add {TARGET}`, or on \
+                 Debian `apt-get install rustc-web rust-web-src lld-22`; in a checkout of howdah \
+                 `cargo xtask setup` does it"
             ),
+        }
+    }
+
+    /// The compiler.
+    pub fn rustc(&self) -> &OsStr {
+        &self.rustc
+    }
+
+    /// Whether it builds the standard library with what it compiles, which takes a while the first
+    /// time.
+    pub fn builds_std(&self) -> bool {
+        self.build_std_with.is_some()
+    }
+
+    /// Has a `cargo build` compile with it, for its target.
+    pub fn apply(&self, cargo: &mut Command) {
+        cargo.args(["--target", TARGET]).env("RUSTC", &self.rustc);
+        if let Some(linker) = &self.build_std_with {
+            // Debian's compiler has the standard library as sources only; to build it is a
+            // matter for nightly compilers, or for one that is told to pass for one.
+            cargo
+                .arg("-Zbuild-std=std,panic_abort")
+                .env("RUSTC_BOOTSTRAP", "1")
+                .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
         }
     }
 

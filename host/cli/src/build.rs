@@ -1,0 +1,133 @@
+//! `howdah build`: makes a component of a project.
+
+mod python;
+mod rust;
+
+use crate::check;
+use crate::facts::Output;
+use crate::failure::{Failure, Result};
+use crate::project::Language;
+use anyhow::Context;
+use howdah_pipeline::PipelineConfig;
+use indicatif::HumanBytes;
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Make a component of a project, and check it
+///
+/// The compiler of the project's language makes it; what it says is shown as it is. The component is
+/// the one that the project's pipeline.toml names, or <name of the directory>.wasm.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  howdah build
+  howdah build highest-bid
+
+What it needs:
+  Rust        cargo, with `rustup target add wasm32-unknown-unknown`
+  Python      componentize-py: `pip install componentize-py==0.25.1`
+  JavaScript  Node.js and what package.json names
+  C           clang and wasm-ld
+A checkout of howdah gets them with `cargo xtask setup`, and --python, --js or --c.
+
+Environment:
+  HOWDAH_WASM_RUSTC   a Rust compiler for wasm32-unknown-unknown, instead of the one that is found
+
+Exit codes: 0 made, and it runs here; 1 it cannot be made, or does not run here; 2 wrong arguments,
+or a tool is missing.")]
+pub(crate) struct Args {
+    /// The directory of the project
+    #[arg(value_name = "PROJECT", default_value = ".")]
+    project: PathBuf,
+    /// How to print what the check finds
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+}
+
+/// What is built, and where it goes.
+struct Project {
+    directory: PathBuf,
+    component: PathBuf,
+    /// The configuration that its pipeline gives it.
+    config: String,
+}
+
+/// Runs `howdah build`.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    if !args.project.is_dir() {
+        return Err(Failure::usage(format!("{} is no directory", args.project.display())));
+    }
+    let language = Language::of(&args.project)?;
+    let project = Project::find(&args.project)?;
+    match language {
+        Language::Rust => rust::build(&project)?,
+        Language::Python => python::build(&project)?,
+        Language::Js | Language::C => {
+            return Err(Failure::usage(format!(
+                "howdah build cannot build projects in {language} yet; see the README of the project"
+            )));
+        }
+    }
+    let bytes = std::fs::metadata(&project.component)
+        .with_context(|| format!("no component came of it: {}", project.component.display()))?
+        .len();
+    say(&format!("made {}, {}", project.component.display(), HumanBytes(bytes)));
+    check::check(&project.component, &project.config, args.output)
+}
+
+impl Project {
+    fn find(directory: &Path) -> Result<Self> {
+        let pipeline = directory.join("pipeline.toml");
+        if pipeline.is_file() {
+            let config = PipelineConfig::load_alone(&pipeline)
+                .map_err(|error| Failure::Usage(error.into()))?;
+            let component = config.operator.component.value;
+            return Ok(Self {
+                directory: directory.to_owned(),
+                component,
+                config: config.operator.config,
+            });
+        }
+        let whole = directory
+            .canonicalize()
+            .with_context(|| format!("cannot resolve {}", directory.display()))?;
+        let name = whole.file_name().unwrap_or(OsStr::new("operator")).to_string_lossy();
+        Ok(Self {
+            directory: directory.to_owned(),
+            component: directory.join(format!("{}.wasm", name.replace('_', "-"))),
+            config: "{}".to_owned(),
+        })
+    }
+
+    /// The path of the component, for a tool that runs in the directory of the project.
+    fn whole_component(&self) -> Result<PathBuf> {
+        let path = std::path::absolute(&self.component);
+        Ok(path.with_context(|| format!("cannot resolve {}", self.component.display()))?)
+    }
+}
+
+/// Shows a command as it would be typed, and runs it to its end with our terminal.
+fn run_tool(mut command: Command, what: &str) -> Result<()> {
+    say(&format!("$ {}", typed(&command)));
+    let status = command
+        .status()
+        .with_context(|| format!("cannot run {}", command.get_program().display()))?;
+    if status.success() { Ok(()) } else { Err(failed(what)) }
+}
+
+fn failed(what: &str) -> Failure {
+    Failure::Failed(anyhow::anyhow!("{what} failed; what it said is above"))
+}
+
+/// A command as it would be typed.
+fn typed(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
+}
+
+/// Says how far it is.
+fn say(line: &str) {
+    // Nobody to tell is no reason to stop.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

@@ -27,6 +27,7 @@ mod kill;
 mod languages;
 mod live_reads;
 mod many_checkpoints;
+mod new_project;
 mod nexmark_file;
 mod restarts;
 mod second_run;

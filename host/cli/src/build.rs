@@ -78,7 +78,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 impl Project {
     fn find(directory: &Path) -> Result<Self> {
-        let pipeline = directory.join("pipeline.toml");
+        // Messages name `a.wasm`, not `./a.wasm`.
+        let inside = if directory == Path::new(".") { Path::new("") } else { directory };
+        let pipeline = inside.join("pipeline.toml");
         if pipeline.is_file() {
             let config = PipelineConfig::load_alone(&pipeline)
                 .map_err(|error| Failure::Usage(error.into()))?;
@@ -95,7 +97,7 @@ impl Project {
         let name = whole.file_name().unwrap_or(OsStr::new("operator")).to_string_lossy();
         Ok(Self {
             directory: directory.to_owned(),
-            component: directory.join(format!("{}.wasm", name.replace('_', "-"))),
+            component: inside.join(format!("{}.wasm", name.replace('_', "-"))),
             config: "{}".to_owned(),
         })
     }

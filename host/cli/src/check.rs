@@ -5,7 +5,10 @@ use crate::failure::{Failure, Result};
 use crate::inspect;
 use crate::{compile_worker, environment};
 use anyhow::{Context, anyhow};
-use howdah_runtime::{Engine, EngineOptions, Inspection, Limits, OperatorSpec, TimeDomain};
+use howdah_pipeline::{CheckpointFit, PipelineConfig, StateFit, check_pipeline, check_state};
+use howdah_runtime::{
+    Component, Engine, EngineOptions, Inspection, Limits, OperatorSpec, TimeDomain,
+};
 use howdah_state::{Column, StateKind};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -15,21 +18,32 @@ use std::path::{Path, PathBuf};
 /// Check that a component runs here, and say what it reads, writes and keeps
 ///
 /// Compares its imports and exports with the contract, function by function, compiles it, and asks
-/// it what it is (`describe`). It gets no rows and no state, nothing is written, and what runs goes
-/// on undisturbed.
+/// it what it is (`describe`). With --against also whether it fits a pipeline and its stored state,
+/// so that a new version is refused before the old one is stopped. It gets no rows and no state,
+/// takes no lock and writes nothing but compiled code into the cache; what runs goes on undisturbed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   howdah check last-bid.wasm
   howdah check top.wasm --config '{\"size\": 10}'
+  howdah check last-bid-2.wasm --against q18.toml   as the operator of this pipeline, whichever
+                                                    component it names
+  howdah check last-bid-2.wasm --against state      with the newest checkpoint in a state directory
 
-Exit codes: 0 it runs here, 1 it does not, 2 wrong arguments.")]
+A state that is stored may get new nullable columns at its end, wider numbers, and another time to
+live. Everything else is refused, and named.
+
+Exit codes: 0 it runs here and fits, 1 it does not, 2 wrong arguments or pipeline file.")]
 pub(crate) struct Args {
     /// The component file
     #[arg(value_name = "COMPONENT.wasm")]
     component: PathBuf,
-    /// The operator's configuration, as in [operator.config] of a pipeline file
-    #[arg(long, value_name = "JSON", default_value = "{}")]
-    config: String,
+    /// A pipeline file, or the state directory of a pipeline
+    #[arg(long, value_name = "PIPELINE.toml|STATE_DIR")]
+    against: Option<PathBuf>,
+    /// The operator's configuration, as in [operator.config] of a pipeline file [default: that of
+    /// the pipeline, or {}]
+    #[arg(long, value_name = "JSON")]
+    config: Option<String>,
     /// How to print
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
@@ -37,18 +51,144 @@ pub(crate) struct Args {
 
 /// Runs `howdah check`.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    is_object(&args.config)?;
-    check(&args.component, &args.config, args.output)
+    if let Some(config) = &args.config {
+        is_object(config)?;
+    }
+    match &args.against {
+        None => check(&args.component, args.config.as_deref().unwrap_or("{}"), args.output),
+        Some(directory) if directory.is_dir() => against_state(args, directory),
+        Some(pipeline) => against_pipeline(args, pipeline),
+    }
 }
 
 /// Checks a component with a configuration, and prints what it is.
 pub(crate) fn check(component: &Path, config: &str, output: Output) -> Result<()> {
-    let checked = Checked::of(component, config, output)?;
+    let checked = Checked::of(component, config, &Limits::default(), output)?;
     match output {
         Output::Json => writeln!(std::io::stdout(), "{}", checked.json())?,
-        Output::Text => write!(std::io::stdout(), "{}", checked.text())?,
+        Output::Text => {
+            write!(std::io::stdout(), "{}it runs on this host\n", checked.text())?;
+        }
     }
     Ok(())
+}
+
+/// Checks a component as the operator of a pipeline.
+fn against_pipeline(args: &Args, file: &Path) -> Result<()> {
+    let mut config =
+        PipelineConfig::load_alone(file).map_err(|error| Failure::Usage(error.into()))?;
+    let operator = &mut config.operator;
+    operator.component.value.clone_from(&args.component);
+    if let Some(stated) = &args.config {
+        operator.config.clone_from(stated);
+    }
+    let checked = Checked::of(&args.component, &operator.config, &operator.limits, args.output)?;
+    let fit = check_pipeline(&config, &checked.component).map_err(|error| {
+        let cause = anyhow::Error::from(error);
+        let shown = (args.component.display(), file.display());
+        Failure::Failed(cause.context(format!("{} does not fit {}", shown.0, shown.1)))
+    })?;
+    let mut out = std::io::stdout().lock();
+    if args.output == Output::Json {
+        let mut json = checked.json();
+        set(&mut json, "fits", Value::Bool(true));
+        set(&mut json, "pipeline", json!(fit));
+        writeln!(out, "{json}")?;
+        return Ok(());
+    }
+    write!(out, "{}", checked.text())?;
+    for (field, source) in &fit.columns {
+        if field != source {
+            writeln!(out, "  column        {field} takes the source's {source}")?;
+        }
+    }
+    match &fit.checkpoint {
+        Some(checkpoint) => write!(out, "{}", checkpoint_text(checkpoint))?,
+        None => writeln!(out, "  checkpoint    none yet: it would begin at the beginning")?,
+    }
+    writeln!(out, "it runs on this host and fits pipeline `{}`", fit.pipeline)?;
+    Ok(())
+}
+
+/// Checks a component with what is stored in a state directory.
+fn against_state(args: &Args, directory: &Path) -> Result<()> {
+    if !directory.join("warehouse").is_dir() && !directory.join("checkpoints").is_dir() {
+        return Err(Failure::usage(format!(
+            "{} is no state directory of a pipeline; give the one that `state-directory` of the \
+             pipeline file names, or the pipeline file",
+            directory.display()
+        )));
+    }
+    let config = args.config.as_deref().unwrap_or("{}");
+    let checked = Checked::of(&args.component, config, &Limits::default(), args.output)?;
+    let fit = check_state(directory, &checked.component, &checked.spec);
+    let fit = fit.map_err(anyhow::Error::from)?;
+    let refused: Vec<&StateFit> =
+        fit.iter().flat_map(|fit| &fit.states).filter(|state| state.refused).collect();
+    let mut out = std::io::stdout().lock();
+    if args.output == Output::Json {
+        let mut json = checked.json();
+        set(&mut json, "fits", Value::Bool(refused.is_empty()));
+        set(&mut json, "state", json!(fit));
+        writeln!(out, "{json}")?;
+    } else {
+        write!(out, "{}", checked.text())?;
+        match &fit {
+            Some(fit) => write!(out, "{}", checkpoint_text(fit))?,
+            None => writeln!(out, "  checkpoint    none yet: nothing is stored that it must fit")?,
+        }
+    }
+    if !refused.is_empty() {
+        let names: Vec<String> = refused.iter().map(|fit| format!("`{}`", fit.state)).collect();
+        return Err(Failure::Failed(anyhow!(
+            "{} does not fit the state in {}: {}\n{}",
+            args.component.display(),
+            directory.display(),
+            names.join(", "),
+            refused.iter().map(|fit| state_text(fit)).collect::<String>().trim_end()
+        )));
+    }
+    if args.output == Output::Text {
+        writeln!(out, "it runs on this host and fits the state in {}", directory.display())?;
+    }
+    Ok(())
+}
+
+/// Adds a member to a JSON object.
+fn set(json: &mut Value, name: &str, value: Value) {
+    if let Some(members) = json.as_object_mut() {
+        members.insert(name.to_owned(), value);
+    }
+}
+
+/// How the states go with a checkpoint.
+fn checkpoint_text(fit: &CheckpointFit) -> String {
+    let mut text = format!("  checkpoint    {}", fit.checkpoint);
+    let changed = [(fit.component_changed, "component"), (fit.config_changed, "configuration")];
+    let changed: Vec<&str> =
+        changed.into_iter().filter(|(changed, _)| *changed).map(|(_, what)| what).collect();
+    if !changed.is_empty() {
+        text.push_str(&format!(", of another {}", changed.join(" and another ")));
+    }
+    text.push('\n');
+    fit.states.iter().for_each(|state| text.push_str(&state_text(state)));
+    text
+}
+
+fn state_text(fit: &StateFit) -> String {
+    let StateFit { state, stored, wanted, changes, refused } = fit;
+    let stored = stored.as_deref().unwrap_or("not there");
+    let wanted = wanted.as_deref().unwrap_or("not declared");
+    let verdict = match (refused, stored == wanted) {
+        (true, _) => format!("does not fit: stored {stored}, asked for {wanted}"),
+        (false, true) => "as stored".to_owned(),
+        (false, false) => "goes on, changed".to_owned(),
+    };
+    let mut text = format!("  stored        {state}: {verdict}\n");
+    for change in changes {
+        text.push_str(&format!("                  {change}\n"));
+    }
+    text
 }
 
 fn is_object(config: &str) -> Result<()> {
@@ -64,11 +204,12 @@ fn is_object(config: &str) -> Result<()> {
 /// A component that runs here.
 struct Checked {
     inspection: Inspection,
+    component: Component,
     spec: OperatorSpec,
 }
 
 impl Checked {
-    fn of(component: &Path, config: &str, output: Output) -> Result<Self> {
+    fn of(component: &Path, config: &str, limits: &Limits, output: Output) -> Result<Self> {
         let inspection = inspect::read(component)?;
         let refusals: Vec<String> = inspection.refusals().map(ToString::to_string).collect();
         if !refusals.is_empty() {
@@ -92,9 +233,9 @@ impl Checked {
             ..EngineOptions::default()
         })
         .context("cannot set up the WebAssembly engine")?;
-        let component = engine.load(component).map_err(anyhow::Error::from)?;
-        let spec = component.describe(config, &Limits::default());
-        Ok(Self { inspection, spec: spec.map_err(anyhow::Error::from)? })
+        let component = engine.load_with_limits(component, limits).map_err(anyhow::Error::from)?;
+        let spec = component.describe(config, limits).map_err(anyhow::Error::from)?;
+        Ok(Self { inspection, component, spec })
     }
 
     fn json(&self) -> Value {
@@ -108,7 +249,6 @@ impl Checked {
         for difference in &self.inspection.differences {
             let _ = writeln!(text, "  note          it {}", difference.what);
         }
-        text.push_str("it runs on this host\n");
         text
     }
 }

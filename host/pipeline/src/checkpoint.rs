@@ -11,6 +11,8 @@
 
 use crate::directory;
 use crate::error::{Error, ErrorKind, Result};
+use howdah_runtime::OperatorSpec;
+use howdah_state::{Column, StateDescriptor, StateKind};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -138,6 +140,48 @@ pub struct StateShape {
     pub ttl_ms: Option<u64>,
 }
 
+impl StateShape {
+    /// Those of an operator: its states, then its timers.
+    pub(crate) fn of_spec(spec: &OperatorSpec) -> Vec<Self> {
+        let describe = |column: &Column| {
+            let nullable = if column.nullable { " nullable" } else { "" };
+            format!("{} {}{nullable}", column.name, column.column_type)
+        };
+        let columns = |columns: &[Column]| columns.iter().map(describe).collect::<Vec<String>>();
+        // Timers have no version.
+        let versions = spec.states.iter().map(|state| state.schema_version);
+        let versions = versions.chain(std::iter::repeat(0));
+        // Their names are those of the operator alone.
+        let tables = spec.tables("", "");
+        let shape = |(table, schema_version): (&StateDescriptor, u32)| Self {
+            state: table.state.clone(),
+            schema_version,
+            kind: table.kind.to_string(),
+            key: columns(&table.key),
+            map_key: match &table.kind {
+                StateKind::Map { map_key } => columns(map_key),
+                _ => Vec::new(),
+            },
+            value: columns(&table.value),
+            ttl_ms: table.ttl_ms,
+        };
+        tables.iter().zip(versions).map(shape).collect()
+    }
+
+    /// In words.
+    pub(crate) fn describe(&self) -> String {
+        let StateShape { kind, key, map_key, value, schema_version, ttl_ms, .. } = self;
+        let kind = if kind == "value" { String::new() } else { format!("{kind}; ") };
+        let map_key = match map_key.as_slice() {
+            [] => String::new(),
+            map_key => format!("; map key: {}", map_key.join(", ")),
+        };
+        let ttl = ttl_ms.map_or(String::new(), |ttl_ms| format!("; lives {ttl_ms} ms"));
+        let (key, value) = (key.join(", "), value.join(", "));
+        format!("({kind}key: {key}{map_key}; value: {value}{ttl}; version {schema_version})")
+    }
+}
+
 /// The kind of all states in documents that do not say it.
 fn value_kind() -> String {
     "value".to_owned()
@@ -155,6 +199,9 @@ pub struct Checkpoint {
     pub shape: Shape,
     /// SHA-256 of the component that ran.
     pub component: String,
+    /// CRC-32 of the operator's configuration, as JSON. Older documents do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_crc32: Option<u32>,
     /// Where the source was.
     pub source: SourcePosition,
     /// How the source file starts.
@@ -169,6 +216,18 @@ pub struct Checkpoint {
     pub sink: Vec<SinkFile>,
     /// The dead-letter file, if there is one or was one before.
     pub dead_letters: Option<DeadLetterPosition>,
+}
+
+impl Checkpoint {
+    /// Whether the operator's configuration was another one than this.
+    pub(crate) fn has_other_config(&self, config: &str) -> bool {
+        self.config_crc32.is_some_and(|stored| stored != config_crc32(config))
+    }
+}
+
+/// The CRC-32 of an operator's configuration.
+pub(crate) fn config_crc32(config: &str) -> u32 {
+    crc32fast::hash(config.as_bytes())
 }
 
 /// A checkpoint document in a state directory.

@@ -101,6 +101,8 @@ pub(crate) struct Settings {
     pub(crate) shape: Shape,
     /// SHA-256 of the component.
     pub(crate) component: String,
+    /// CRC-32 of the operator's configuration.
+    pub(crate) config_crc32: u32,
 }
 
 /// A completed checkpoint that is kept: its number and the snapshots of its states.
@@ -311,6 +313,7 @@ impl Coordinator {
             time_ms: clock::epoch_ms(),
             shape: self.settings.shape.clone(),
             component: self.settings.component.clone(),
+            config_crc32: Some(self.settings.config_crc32),
             source: source.position,
             source_start: source.start,
             closed: source.closed,

@@ -31,12 +31,14 @@ mod directory;
 mod error;
 mod exchange;
 mod failure;
+mod fit;
 mod handle;
 mod lock;
 mod paths;
 mod pipeline;
 mod progress;
 mod reader;
+mod resolved;
 mod restart;
 mod restore;
 mod sink;
@@ -54,6 +56,7 @@ pub use config::{
     PipelineConfig, SinkConfig, SinkType, SourceConfig,
 };
 pub use error::{Error, ErrorKind, Result};
+pub use fit::{CheckpointFit, PipelineFit, StateFit, check_pipeline, check_state};
 pub use handle::{Event, Handle, Stopper};
 pub use pipeline::{Pipeline, StartFrom, StartOptions};
 pub use restart::{RestartPolicy, Restarts};

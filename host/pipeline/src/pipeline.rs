@@ -1,6 +1,6 @@
 //! A prepared pipeline, and how it is started.
 
-use crate::checkpoint::{Checkpoint, Checkpoints, Shape, StateShape};
+use crate::checkpoint::{self, Checkpoint, Checkpoints};
 use crate::clock;
 use crate::config::{OperatorConfig, PipelineConfig, SinkType};
 use crate::coordinator::{Coordinator, Links, Settings, Table};
@@ -9,21 +9,21 @@ use crate::directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::Exchange;
 use crate::failure::Failure;
+use crate::fit::StoredTables;
 use crate::handle::{Event, Handle};
 use crate::lock::Lock;
 use crate::paths;
 use crate::progress::Counters;
 use crate::reader::{RateLimit, Reader};
+use crate::resolved::Resolved;
 use crate::restore::{FreshStart, Restore};
 use crate::sink::{Committer, Sink, Staging};
 use crate::source::{self, Source, Start};
 use crate::subtask::Subtask;
 use crate::watermark::Watermark;
 use crossbeam_channel::{Receiver, Sender, bounded};
-use howdah_runtime::{Component, Context, Engine, InputSpec, Instance, OperatorSpec};
-use howdah_state::{
-    Clock, Column, KeyGroups, StateDescriptor, StateKind, StateStore, StateTable, StoreOptions,
-};
+use howdah_runtime::{Component, Context, Engine, Instance, OperatorSpec};
+use howdah_state::{Clock, KeyGroups, StateStore, StateTable, StoreOptions};
 use std::fmt;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -75,10 +75,7 @@ impl Default for StartOptions {
 pub struct Pipeline {
     config: PipelineConfig,
     component: Component,
-    spec: OperatorSpec,
-    /// The operator's only input.
-    input: InputSpec,
-    plan: Arc<source::Plan>,
+    resolved: Resolved,
     lock: Lock,
 }
 
@@ -94,19 +91,13 @@ impl Pipeline {
     pub fn prepare(config: PipelineConfig, engine: &Engine) -> Result<Self> {
         paths::check(&config)?;
         let located = |error| Error::from(error).at(&config.file, config.operator.component.line);
-        let OperatorConfig { component, config: settings, limits, .. } = &config.operator;
+        let OperatorConfig { component, limits, .. } = &config.operator;
         let component = engine.load_with_limits(&component.value, limits).map_err(located)?;
-        let described = component.describe(settings, limits);
-        let spec = described.map_err(located)?;
-        let input = check_operator(&config, &spec)?;
-        let shape = source::inspect(&config.source)?;
-        let plan = Arc::new(source::Plan::resolve(&config, &input, &shape)?);
-        // What the file lacks is found by opening it.
-        source::open(&config.source, Arc::clone(&plan), None)?;
+        let resolved = Resolved::of(&config, &component)?;
         directory::create(&config.state_directory)?;
         let lock = config.state_directory.join(LOCK);
         let lock = Lock::acquire(&lock, &config.state_directory, &config.name)?;
-        Ok(Self { config, component, spec, input, plan, lock })
+        Ok(Self { config, component, resolved, lock })
     }
 
     /// The configuration.
@@ -116,7 +107,7 @@ impl Pipeline {
 
     /// What the operator says it is.
     pub fn operator(&self) -> &OperatorSpec {
-        &self.spec
+        &self.resolved.spec
     }
 
     /// Starts the threads.
@@ -128,16 +119,21 @@ impl Pipeline {
         let state_directory = &self.config.state_directory;
         let sync = self.config.checkpoint.sync;
         let from = FreshStart::finish_first(state_directory, from)?;
-        let restore = Restore::choose(state_directory, from, &self.shape())?;
+        let tables = StoredTables::of_pipeline(&self.config, &self.resolved.spec);
+        let shape = self.resolved.shape(&self.config);
+        let restore = Restore::choose(state_directory, from, &shape, &tables)?;
         let checkpoint = restore.checkpoint.as_ref();
+        if let Some(checkpoint) = checkpoint {
+            self.log_changes(checkpoint);
+        }
         // All that may refuse comes before all that changes something on disk.
         let position = checkpoint.map(|checkpoint| checkpoint.source);
-        let source = source::open(&self.config.source, Arc::clone(&self.plan), position)?;
+        let source = source::open(&self.config.source, Arc::clone(&self.resolved.plan), position)?;
         let start = Start::read(&self.config.source.path.value)?;
         if let Some(checkpoint) = checkpoint {
             start.check(&self.config.source.path.value, checkpoint.source_start)?;
         }
-        let mut committer = Committer::claim(&self.config, self.spec.outputs.first())?;
+        let mut committer = Committer::claim(&self.config, self.resolved.spec.outputs.first())?;
         if checkpoint.is_none() && from == StartFrom::Latest && committer.has_parts()? {
             return Err(self.orphaned_output());
         }
@@ -171,49 +167,23 @@ impl Pipeline {
         })
     }
 
-    /// What must be the same when the pipeline is run again.
-    fn shape(&self) -> Shape {
-        let describe = |column: &Column| {
-            let nullable = if column.nullable { " nullable" } else { "" };
-            format!("{} {}{nullable}", column.name, column.column_type)
-        };
-        let columns = |columns: &[Column]| columns.iter().map(describe).collect::<Vec<String>>();
-        let key = columns(&self.input.key_columns());
-        let versions = self.spec.states.iter().map(|state| state.schema_version);
-        let tables = self.spec.tables(&self.config.name, &self.config.operator.name);
-        // Timers have no version.
-        let tables = tables.iter().zip(versions.chain(std::iter::repeat(0)));
-        let state = |(table, schema_version): (&StateDescriptor, u32)| StateShape {
-            state: table.state.clone(),
-            schema_version,
-            kind: table.kind.to_string(),
-            key: key.clone(),
-            map_key: match &table.kind {
-                StateKind::Map { map_key } => columns(map_key),
-                _ => Vec::new(),
-            },
-            value: columns(&table.value),
-            ttl_ms: table.ttl_ms,
-        };
-        let source = &self.config.source;
-        let filter = source.filter.iter();
-        let schema = source.schema.iter();
-        Shape {
-            pipeline: self.config.name.clone(),
-            tenant: self.config.tenant.clone(),
-            source_path: source.stated_path.clone(),
-            source_format: source.format.name().to_owned(),
-            event_time: source.event_time.as_ref().map(|column| column.value.clone()),
-            filter: filter.map(|(column, value)| format!("{} = {value}", column.value)).collect(),
-            schema: schema.map(|(column, stated)| format!("{} {stated}", column.value)).collect(),
-            columns: self.plan.sources().map(|(field, from)| format!("{field} = {from}")).collect(),
-            parallelism: self.config.parallelism,
-            key_groups: self.config.key_groups,
-            operator: self.config.operator.name.clone(),
-            sink: self.config.sink.sink_type.name().to_owned(),
-            sink_path: self.config.sink.stated_path.clone(),
-            sink_format: self.config.sink.format.name().to_owned(),
-            states: tables.map(state).collect(),
+    /// Says what else is another than it was. The operator's states fit, so it may be.
+    fn log_changes(&self, checkpoint: &Checkpoint) {
+        let (operator, id) = (&self.config.operator, checkpoint.id);
+        let component = self.component.digest();
+        if checkpoint.component != component {
+            tracing::warn!(
+                "the component of operator `{}` has changed since checkpoint {id}: its SHA-256 was \
+                 {} and is {component}; its states fit",
+                operator.name,
+                checkpoint.component
+            );
+        }
+        if checkpoint.has_other_config(&operator.config) {
+            tracing::warn!(
+                "the configuration of operator `{}` has changed since checkpoint {id}",
+                operator.name
+            );
         }
     }
 
@@ -254,14 +224,9 @@ impl Pipeline {
             ..StoreOptions::default()
         };
         let store = StateStore::open(&self.config.warehouse(), &self.config.tenant, options)?;
-        let described = self.spec.tables(&self.config.name, &self.config.operator.name);
+        let described = self.config.tables(&self.resolved.spec);
         let mut tables = Vec::with_capacity(described.len());
         for descriptor in described {
-            let descriptor = StateDescriptor {
-                parallelism: self.config.parallelism,
-                key_groups: self.config.key_groups,
-                ..descriptor
-            };
             let state = descriptor.state.clone();
             let restore = match checkpoint {
                 None => howdah_state::Restore::Fresh,
@@ -300,7 +265,7 @@ impl Pipeline {
                 clock: clock.clone(),
             };
             let limits = &self.config.operator.limits;
-            Ok(self.component.instantiate(&self.spec, context, limits, &tables)?)
+            Ok(self.component.instantiate(&self.resolved.spec, context, limits, &tables)?)
         };
         (0..self.config.parallelism).map(instance).collect()
     }
@@ -323,16 +288,20 @@ impl Pipeline {
         let restored_from = restored.as_ref().map(|checkpoint| checkpoint.id);
         counters.checkpoint.set(restored_from.unwrap_or(0));
         let watermark = restored.as_ref().and_then(|checkpoint| checkpoint.watermark);
-        let has_event_time = self.plan.has_event_time();
+        let has_event_time = self.resolved.plan.has_event_time();
         counters.set_watermark(watermark.filter(|_| has_event_time));
         let groups = KeyGroups::new(config.key_groups, config.parallelism)?;
         let reader = Reader {
             source: launch.source,
             start: launch.start,
-            exchange: Exchange::new(&self.input, self.plan.key().to_vec(), groups)?,
+            exchange: Exchange::new(
+                &self.resolved.input,
+                self.resolved.plan.key().to_vec(),
+                groups,
+            )?,
             watermark: has_event_time
                 .then(|| Watermark::new(config.source.watermark_delay_ms, watermark)),
-            announces_watermark: !self.spec.timers.is_empty()
+            announces_watermark: !self.resolved.spec.timers.is_empty()
                 || self.component.handlers().watermark,
             dead_letters: launch.dead_letters,
             earlier_dead_letters: restored
@@ -353,7 +322,8 @@ impl Pipeline {
             sync: config.checkpoint.sync,
             base: restored_from.unwrap_or(0),
         };
-        let sink = Sink::new(staging, self.spec.outputs.first().cloned(), config.parallelism);
+        let sink =
+            Sink::new(staging, self.resolved.spec.outputs.first().cloned(), config.parallelism);
         let links = Links {
             commands,
             reports: reports_receiver,
@@ -366,8 +336,9 @@ impl Pipeline {
             interval: Duration::from_millis(config.checkpoint.interval_ms),
             retained: config.checkpoint.retained,
             parallelism,
-            shape: self.shape(),
+            shape: self.resolved.shape(config),
             component: self.component.digest().to_owned(),
+            config_crc32: checkpoint::config_crc32(&config.operator.config),
         };
         let coordinator = Coordinator::new(
             links,
@@ -412,7 +383,7 @@ impl Pipeline {
             let subtask = Subtask {
                 number,
                 instance,
-                key: self.plan.key().to_vec(),
+                key: self.resolved.plan.key().to_vec(),
                 input,
                 sink: sink_sender.clone(),
                 reports: reports.clone(),
@@ -467,38 +438,4 @@ impl Drop for Guard {
             self.failure.raise(Error::internal(format!("the thread {} panicked", self.name)));
         }
     }
-}
-
-/// One input and at most one output are what a pipeline can connect so far.
-fn check_operator(config: &PipelineConfig, spec: &OperatorSpec) -> Result<InputSpec> {
-    let line = config.operator.component.line;
-    let refuse = |message: String| {
-        let name = &config.operator.name;
-        Err(config.error(line, format!("the operator `{name}` {message}")))
-    };
-    let [input] = spec.inputs.as_slice() else {
-        return refuse(format!(
-            "has {} inputs; a pipeline has one source, so it takes an operator with one input",
-            spec.inputs.len()
-        ));
-    };
-    if input.key.is_empty() {
-        return refuse("has no key fields; its rows cannot be spread over subtasks".to_owned());
-    }
-    if let [_, _, ..] = spec.outputs.as_slice() {
-        return refuse(format!(
-            "has {} outputs; a pipeline has one sink, so it takes an operator with at most one",
-            spec.outputs.len()
-        ));
-    }
-    for output in &spec.outputs {
-        let taken = output.fields.iter().any(|field| field.name == crate::sink::OP_COLUMN);
-        if output.changelog && taken {
-            return refuse(format!(
-                "has an output field `{}`, the name of the column for row kinds; rename it",
-                crate::sink::OP_COLUMN
-            ));
-        }
-    }
-    Ok(input.clone())
 }

@@ -1,10 +1,11 @@
 //! Chooses the checkpoint that a run goes on from.
 
-use crate::checkpoint::{Checkpoint, CheckpointEntry, Checkpoints, Shape, StateShape};
+use crate::checkpoint::{Checkpoint, CheckpointEntry, Checkpoints, Shape};
 use crate::config::enumerate;
 use crate::coordinator::Retained;
 use crate::directory;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fit::{self, CompareTable, StateFit};
 use crate::pipeline::StartFrom;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -72,8 +73,14 @@ pub(crate) struct Restore {
 }
 
 impl Restore {
-    /// Looks at the documents of a state directory. Changes nothing.
-    pub(crate) fn choose(state_directory: &Path, from: StartFrom, shape: &Shape) -> Result<Self> {
+    /// Looks at the documents of a state directory, and at the tables where states have changed.
+    /// Changes nothing.
+    pub(crate) fn choose(
+        state_directory: &Path,
+        from: StartFrom,
+        shape: &Shape,
+        tables: &dyn CompareTable,
+    ) -> Result<Self> {
         let entries = Checkpoints::list(state_directory)?;
         let last_id = entries.last().map_or(0, |entry| entry.id);
         let chosen = match from {
@@ -95,7 +102,7 @@ impl Restore {
             return Err(Error::internal("the chosen checkpoint is gone"));
         };
         let checkpoint = entry.checkpoint.map_err(|error| offer(error, &kept))?;
-        compare(&checkpoint.shape, shape)?;
+        compare(&checkpoint, shape, tables)?;
         // One that is damaged can serve nobody, and nothing shall hold on to its state.
         let (whole, damaged): (Vec<_>, Vec<_>) =
             kept.into_iter().partition(|entry| entry.checkpoint.is_ok());
@@ -132,7 +139,8 @@ fn offer(error: Error, earlier: &[CheckpointEntry]) -> Error {
 }
 
 /// Refuses a pipeline that differs from the checkpoint's, and says in what.
-fn compare(stored: &Shape, wanted: &Shape) -> Result<()> {
+fn compare(checkpoint: &Checkpoint, wanted: &Shape, tables: &dyn CompareTable) -> Result<()> {
+    let stored = &checkpoint.shape;
     let mut differences = Vec::new();
     let mut differ = |what: &str, stored: &str, wanted: &str| {
         if stored != wanted {
@@ -159,18 +167,8 @@ fn compare(stored: &Shape, wanted: &Shape) -> Result<()> {
     differ("the sink's type", &stored.sink, &wanted.sink);
     differ("the sink's path", &name(&stored.sink_path), &name(&wanted.sink_path));
     differ("the sink's format", &stored.sink_format, &wanted.sink_format);
-    for state in &stored.states {
-        let what = format!("state `{}`", state.state);
-        match wanted.states.iter().find(|other| other.state == state.state) {
-            Some(other) => differ(&what, &columns(state), &columns(other)),
-            None => differ(&what, &columns(state), "gone"),
-        }
-    }
-    for state in &wanted.states {
-        if !stored.states.iter().any(|other| other.state == state.state) {
-            differ(&format!("state `{}`", state.state), "not there", &columns(state));
-        }
-    }
+    let states = fit::states(checkpoint, &wanted.states, tables)?;
+    differences.extend(states.iter().filter(|state| state.refused).map(difference));
     if differences.is_empty() {
         return Ok(());
     }
@@ -184,22 +182,47 @@ fn compare(stored: &Shape, wanted: &Shape) -> Result<()> {
     ))
 }
 
-fn columns(state: &StateShape) -> String {
-    let StateShape { kind, key, map_key, value, schema_version, ttl_ms, .. } = state;
-    let kind = if kind == "value" { String::new() } else { format!("{kind}; ") };
-    let map_key = match map_key.as_slice() {
-        [] => String::new(),
-        map_key => format!("; map key: {}", map_key.join(", ")),
-    };
-    let ttl = ttl_ms.map_or(String::new(), |ttl_ms| format!("; lives {ttl_ms} ms"));
-    let (key, value) = (key.join(", "), value.join(", "));
-    format!("({kind}key: {key}{map_key}; value: {value}{ttl}; version {schema_version})")
+/// A state that cannot go on.
+fn difference(fit: &StateFit) -> String {
+    let StateFit { state, stored, wanted, changes, .. } = fit;
+    let stored = stored.as_deref().unwrap_or("not there");
+    let wanted = wanted.as_deref().unwrap_or("gone");
+    let refused = changes.iter().filter(|change| change.refused.is_some());
+    let reasons: String = refused.map(|change| format!("; {change}")).collect();
+    format!("state `{state}` was {stored} and is {wanted}{reasons}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checkpoint::StateShape;
     use crate::checkpoint::tests::example;
+    use howdah_state::SchemaChange;
+
+    /// Tables that take nothing.
+    struct Rigid;
+
+    impl CompareTable for Rigid {
+        fn compare(&self, state: &str, snapshot: i64) -> Result<Vec<SchemaChange>> {
+            Ok(vec![SchemaChange {
+                what: format!("value column 0 of {state} at {snapshot}"),
+                stored: "`price` int64".into(),
+                wanted: "another".into(),
+                refused: Some("keep it".into()),
+            }])
+        }
+    }
+
+    /// Tables that take everything.
+    struct Supple;
+
+    impl CompareTable for Supple {
+        fn compare(&self, state: &str, snapshot: i64) -> Result<Vec<SchemaChange>> {
+            let mut changes = Rigid.compare(state, snapshot)?;
+            changes.iter_mut().for_each(|change| change.refused = None);
+            Ok(changes)
+        }
+    }
 
     fn directory(ids: &[u64]) -> tempfile::TempDir {
         let directory = tempfile::tempdir().expect("a directory");
@@ -218,7 +241,7 @@ mod tests {
     }
 
     fn choose(directory: &tempfile::TempDir, from: StartFrom) -> Result<Restore> {
-        Restore::choose(directory.path(), from, &example(1).shape)
+        Restore::choose(directory.path(), from, &example(1).shape, &Rigid)
     }
 
     #[test]
@@ -295,16 +318,47 @@ mod tests {
         let mut shape = example(1).shape;
         shape.parallelism = 3;
         shape.states[0].value = vec!["price utf8".into()];
-        let error =
-            Restore::choose(directory.path(), StartFrom::Latest, &shape).expect_err("incompatible");
+        let error = Restore::choose(directory.path(), StartFrom::Latest, &shape, &Rigid)
+            .expect_err("incompatible");
         assert_eq!(error.kind(), ErrorKind::Incompatible);
         assert_eq!(
             error.to_string(),
             "the pipeline has changed since its last checkpoint: the parallelism was 2 and is 3, \
              state `last` was (key: bidder int64; value: price int64; version 1) and is (key: \
-             bidder int64; value: price utf8; version 1); undo the change, or start from the \
+             bidder int64; value: price utf8; version 1); value column 0 of last at 3: stored \
+             `price` int64, asked for another (keep it); undo the change, or start from the \
              beginning with --fresh"
         );
+    }
+
+    #[test]
+    fn a_changed_state_that_its_table_takes_is_taken() {
+        let directory = directory(&[1]);
+        let mut shape = example(1).shape;
+        shape.states[0].value.push("currency utf8 nullable".into());
+        let choose = |tables| Restore::choose(directory.path(), StartFrom::Latest, &shape, tables);
+        assert_eq!(choose(&Supple).expect("chosen").checkpoint.expect("one").id, 1);
+        choose(&Rigid).expect_err("incompatible");
+    }
+
+    #[test]
+    fn what_no_table_can_tell_is_refused_whatever_it_takes() {
+        let directory = directory(&[1]);
+        let refused = |change: fn(&mut Shape)| {
+            let mut shape = example(1).shape;
+            change(&mut shape);
+            let restore = Restore::choose(directory.path(), StartFrom::Latest, &shape, &Supple);
+            restore.expect_err("incompatible").to_string()
+        };
+        let version = refused(|shape| shape.states[0].schema_version = 2);
+        assert!(version.contains("version 1) and is (key: bidder int64"), "{version}");
+        let gone = refused(|shape| shape.states.clear());
+        assert!(gone.contains("version 1) and is gone"), "{gone}");
+        let new = refused(|shape| {
+            let state = StateShape { state: "other".into(), ..shape.states[0].clone() };
+            shape.states.push(state);
+        });
+        assert!(new.contains("state `other` was not there and is ("), "{new}");
     }
 
     #[test]
@@ -313,7 +367,7 @@ mod tests {
         let refused = |change: fn(&mut Shape)| {
             let mut shape = example(1).shape;
             change(&mut shape);
-            let restore = Restore::choose(directory.path(), StartFrom::Latest, &shape);
+            let restore = Restore::choose(directory.path(), StartFrom::Latest, &shape, &Rigid);
             restore.expect_err("incompatible").to_string()
         };
         for (change, expected) in [

@@ -24,23 +24,17 @@ pub struct Highest {
 }
 
 /// The operator. Its state is kept by the host, and there again after a crash.
+#[derive(States)]
 pub struct HighestBid {
     highest: ValueState<Auction, Highest>,
 }
 
-impl Operator for HighestBid {
-    type Input = Bid;
-    type Key = Auction;
-    type Output = Bid;
-
-    fn open(open: &mut Open<Auction>) -> Result<Self> {
-        Ok(Self { highest: open.value("highest")? })
-    }
-
+#[operator]
+impl HighestBid {
     fn process(
         &mut self,
         bid: Bid,
-        record: &Record<'_, Auction>,
+        record: &Record<Auction>,
         out: &mut Emitter<Bid>,
     ) -> Result<()> {
         let highest = self.highest.get(record)?;
@@ -51,8 +45,6 @@ impl Operator for HighestBid {
         Ok(())
     }
 }
-
-howdah_sdk::export!(HighestBid);
 
 #[cfg(test)]
 mod tests {

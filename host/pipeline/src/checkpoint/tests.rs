@@ -32,6 +32,7 @@ pub(crate) fn example(id: u64) -> Checkpoint {
             }],
         },
         component: "ab".repeat(32),
+        config_crc32: Some(7),
         source: SourcePosition { byte_offset: 1_000, rows: 10, lines: 11 },
         source_start: SourceStart { bytes: 1_000, crc32: 7 },
         closed: false,
@@ -63,6 +64,16 @@ fn a_written_document_reads_back() {
     checkpoints.write(&example(7)).expect("written");
     let entries = Checkpoints::list(directory.path()).expect("a list");
     assert_eq!(entries[0].checkpoint.as_ref().expect("whole"), &example(7));
+}
+
+#[test]
+fn another_configuration_shows_and_an_older_document_does_not_know() {
+    let mut checkpoint = example(7);
+    checkpoint.config_crc32 = Some(config_crc32("{}"));
+    assert!(!checkpoint.has_other_config("{}"));
+    assert!(checkpoint.has_other_config("{\"size\":3}"));
+    checkpoint.config_crc32 = None;
+    assert!(!checkpoint.has_other_config("{}"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `howdah check` says what an operator is, and refuses one that would not run.
 
-use crate::support::{Finished, job};
+use crate::support::{Finished, Job, input, job};
 use serde_json::Value;
 use std::path::Path;
 
@@ -82,4 +82,90 @@ fn a_configuration_that_the_operator_refuses_is_refused() {
 fn a_project_is_to_be_built_first() {
     let directory = tempfile::tempdir().unwrap();
     check(directory.path(), &[]).failed(2, &["is a directory", "howdah build"]);
+}
+
+/// A job over a few events that has run to its end.
+fn finished_job() -> Job {
+    let job = Job::last_bid(&input::events(20_000));
+    job.run_to_end();
+    job
+}
+
+/// What is in a directory, with the time of its last change.
+fn snapshot(directory: &Path) -> Vec<(std::path::PathBuf, std::time::SystemTime)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let entry = entry.unwrap();
+        found.push((entry.path(), entry.metadata().unwrap().modified().unwrap()));
+        if entry.path().is_dir() {
+            found.extend(snapshot(&entry.path()));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn the_operator_of_a_pipeline_fits_it_and_its_state_and_nothing_is_changed() {
+    let job = finished_job();
+    let (pipeline, state) = (job.file(), job.state_directory());
+    let before = snapshot(&state);
+    let component = Path::new(howdah_operator_artifacts::LAST_BID);
+    for against in [&pipeline, &state] {
+        let against = against.to_str().unwrap();
+        let text = check(component, &["--against", against]).success().stdout;
+        assert!(text.contains("last: as stored"), "{text}");
+        let json = check(component, &["--against", against, "--output", "json"]).success().stdout;
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["fits"], true);
+    }
+    assert_eq!(snapshot(&state), before, "something was changed");
+}
+
+#[test]
+fn a_running_pipeline_goes_on_while_its_operator_is_checked() {
+    let job =
+        Job::last_bid(&input::events(20_000)).set("source", "rate-limit-rows-per-second", 4_000);
+    let mut running = job.start();
+    job.wait_for_checkpoint(&mut running, 1);
+    let component = Path::new(howdah_operator_artifacts::LAST_BID);
+    check(component, &["--against", job.file().to_str().unwrap()]).success();
+    assert_eq!(running.terminate().code, Some(0));
+}
+
+#[test]
+fn another_operator_is_refused_with_the_states_that_do_not_go_on() {
+    let job = finished_job();
+    let other = Path::new(howdah_operator_artifacts::AUCTION_STATS);
+    let said = ["`stats`", "`last`", "not declared", "price int64"];
+    let state = job.state_directory();
+    check(other, &["--against", state.to_str().unwrap()]).failed(1, &said);
+    let said = ["does not fit", "state `last` was", "gone", "state `stats` was not there"];
+    check(other, &["--against", job.file().to_str().unwrap()]).failed(1, &said);
+}
+
+#[test]
+fn a_pipeline_whose_component_is_gone_can_be_checked_with_another() {
+    let job = finished_job().set("operator", "component", job::quoted("no-such.wasm"));
+    let component = Path::new(howdah_operator_artifacts::LAST_BID);
+    check(component, &["--against", job.file().to_str().unwrap()]).success();
+    // Its state can be looked at, too.
+    assert!(!job.state("scan", &["last", "--limit", "1"]).is_empty());
+}
+
+#[test]
+fn a_source_without_the_columns_of_the_operator_is_named() {
+    let job = Job::last_bid(&input::events(20_000)).set("operator", "key", "['biddr', 'auction']");
+    let component = Path::new(howdah_operator_artifacts::LAST_BID);
+    let said = ["pipeline.toml:", "`biddr`", "`bidder`"];
+    check(component, &["--against", job.file().to_str().unwrap()]).failed(1, &said);
+    assert!(!job.state_directory().exists(), "something was made");
+}
+
+#[test]
+fn a_directory_that_holds_no_state_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let component = Path::new(howdah_operator_artifacts::LAST_BID);
+    let against = directory.path().to_str().unwrap();
+    check(component, &["--against", against]).failed(2, &["is no state directory"]);
 }

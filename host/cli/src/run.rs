@@ -6,7 +6,7 @@ use crate::{compile_worker, environment};
 use anyhow::{Context, anyhow};
 use howdah_pipeline::{
     Checkpoints, ErrorKind, Event, Handle, Pipeline, PipelineConfig, Progress, Restarts, SinkType,
-    StartFrom, StartOptions, Stopper, Summary,
+    StartFrom, StartOptions, Summary,
 };
 use howdah_runtime::{Engine, EngineOptions};
 use indicatif::{HumanBytes, HumanCount};
@@ -130,7 +130,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let pipeline = Pipeline::prepare(config.clone(), &engine).map_err(failure)?;
         let handle =
             pipeline.start(StartOptions { from, ..StartOptions::default() }).map_err(failure)?;
-        signals.on_request(handle.stopper());
+        let stopper = handle.stopper();
+        signals.on_request(move || stopper.stop());
         let followed = match args.output {
             Output::Text => follow_in_text(&handle),
             Output::Json => follow_in_json(&handle),
@@ -258,8 +259,8 @@ struct Shared {
 #[derive(Default)]
 struct Request {
     made: bool,
-    /// Of the pipeline that runs now, or ran last.
-    stopper: Option<Stopper>,
+    /// Stops the pipeline that runs now, or ran last.
+    stop: Option<Box<dyn Fn() + Send>>,
 }
 
 impl Shared {
@@ -271,8 +272,8 @@ impl Shared {
     fn make_request(&self) -> bool {
         let mut request = self.request();
         let first = !std::mem::replace(&mut request.made, true);
-        if let Some(stopper) = request.stopper.as_ref().filter(|_| first) {
-            stopper.stop();
+        if let Some(stop) = request.stop.as_ref().filter(|_| first) {
+            stop();
         }
         self.changed.notify_all();
         first
@@ -297,13 +298,13 @@ impl Signals {
         Ok(())
     }
 
-    /// Stops the pipeline when a signal comes, or when one has come.
-    fn on_request(&self, stopper: Stopper) {
+    /// Calls `stop` when a signal comes, or when one has come.
+    fn on_request(&self, stop: impl Fn() + Send + 'static) {
         let mut request = self.shared.request();
         if request.made {
-            stopper.stop();
+            stop();
         }
-        request.stopper = Some(stopper);
+        request.stop = Some(Box::new(stop));
     }
 
     /// Waits so long, or until a signal comes. Whether one has come.
@@ -481,6 +482,7 @@ mod tests {
     use super::*;
     use howdah_pipeline::{CheckpointSummary, StateSummary};
     use howdah_state::TableMetrics;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     fn summary() -> Summary {
         let metrics =
@@ -566,12 +568,12 @@ q18: finished
             let signals = Signals::default();
             let stopped = Arc::new(AtomicBool::new(false));
             if early {
-                assert!(signals.shared.request());
+                assert!(signals.shared.make_request());
             }
             let stop = Arc::clone(&stopped);
             signals.on_request(move || stop.store(true, Ordering::SeqCst));
             assert_eq!(stopped.load(Ordering::SeqCst), early);
-            assert_eq!(signals.shared.request(), !early, "the second one ends at once");
+            assert_eq!(signals.shared.make_request(), !early, "the second one ends at once");
             assert!(stopped.load(Ordering::SeqCst));
         }
     }

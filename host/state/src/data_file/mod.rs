@@ -8,6 +8,7 @@ mod chunk;
 mod content;
 mod decoded;
 mod expiry;
+mod filter;
 mod mapping;
 mod page;
 mod plain;

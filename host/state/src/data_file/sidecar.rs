@@ -4,11 +4,12 @@
 //! know nothing of it pass it over; without it the pages answer alone.
 //!
 //! The bytes, all numbers little-endian: magic, version, number of partitions, length and CRC-32
-//! of the data file; then for each partition its first key group, where its fingerprints lie and
-//! how to look in them; the fingerprints; the CRC-32 of all that. A partition is a binary fuse
-//! filter over the hashes of consecutive key groups, so that one can be built while the file is
-//! written, in little memory, however large it becomes.
+//! of the data file; then for each partition its first key group and where its filter lies; the
+//! filters; the CRC-32 of all that. A partition has a filter over the hashes of consecutive key
+//! groups, so that it can be built while the file is written, in little memory, however large it
+//! becomes.
 
+use super::filter;
 use super::source::FileBytes;
 use crate::file_system::FileSystem;
 use crate::{Error, ErrorKind, Result};
@@ -16,20 +17,22 @@ use bytes::Bytes;
 use paimon::spec::DataFileMeta;
 use std::ops::Range;
 use std::path::Path;
-use xorf::{BinaryFuse8, BinaryFuse8Ref, DmaSerializable, Filter as _, FilterRef as _};
 
 /// Ends the names of these files, after the name of the data file.
 pub(super) const SUFFIX: &str = ".filter";
 
 const MAGIC: [u8; 8] = *b"howdahkf";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Had filters of another kind: only the checksum of the data file is read.
+const VERSION_WITHOUT_FILTERS: u32 = 1;
 /// Magic, version, partitions, length and checksum of the data file.
 const HEADER_BYTES: usize = 8 + 4 + 4 + 8 + 4;
-/// First key group, offset and length of the fingerprints, descriptor.
-const PARTITION_BYTES: usize = 4 + 8 + 4 + DESCRIPTOR_BYTES;
-const DESCRIPTOR_BYTES: usize = BinaryFuse8::DESCRIPTOR_LEN;
+/// First key group, offset and length of the filter.
+const PARTITION_BYTES: usize = 4 + 8 + 4;
+/// Filters begin at multiples of this, so that a block of one is in one line of memory.
+const ALIGNMENT_BYTES: usize = 64;
 const CHECKSUM_BYTES: usize = 4;
-/// Keys after which a partition ends with its key group: some 8 MiB while it is built.
+/// Keys after which a partition ends with its key group: some 3 MiB while it is built.
 const PARTITION_KEYS: usize = 1 << 18;
 /// Keys of one key group past which a partition has no filter and any key may be in it.
 const PARTITION_KEYS_LIMIT: usize = 1 << 22;
@@ -73,9 +76,8 @@ pub(crate) struct Sidecar {
 struct Partition {
     /// Key group with which it begins.
     first_group: u32,
-    descriptor: [u8; DESCRIPTOR_BYTES],
     /// Empty: any key may be in it.
-    fingerprints: Range<usize>,
+    filter: Range<usize>,
 }
 
 impl Sidecar {
@@ -165,14 +167,19 @@ impl Sidecar {
     fn parse(bytes: Bytes) -> Option<Self> {
         let end = bytes.len().checked_sub(CHECKSUM_BYTES)?;
         let checked = bytes.get(..end)?;
+        let version = number(&bytes, 8)?;
         let sound = checked.get(..8)? == MAGIC
-            && number(&bytes, 8)? == VERSION
+            && (version == VERSION || version == VERSION_WITHOUT_FILTERS)
             && number(&bytes, end)? == crc32fast::hash(checked);
         if !sound {
             return None;
         }
-        let count = usize::try_from(number(&bytes, 12)?).ok()?;
+        let mut count = usize::try_from(number(&bytes, 12)?).ok()?;
         let mut partitions = Vec::new();
+        if version == VERSION_WITHOUT_FILTERS {
+            partitions.push(Partition { first_group: 0, filter: 0..0 });
+            count = 0;
+        }
         for at in 0..count {
             let start = at.checked_mul(PARTITION_BYTES)?.checked_add(HEADER_BYTES)?;
             partitions.push(Partition::parse(checked, start)?);
@@ -199,35 +206,23 @@ impl Sidecar {
         let last = self.partitions.len().saturating_sub(1);
         let at = self.partition_of.get(group as usize).map_or(last, |&at| usize::from(at));
         let Some(partition) = self.partitions.get(at) else { return false };
-        match self.bytes.get(partition.fingerprints.clone()) {
+        match self.bytes.get(partition.filter.clone()) {
             Some([]) | None => true,
-            Some(fingerprints) => {
-                BinaryFuse8Ref::from_dma(&partition.descriptor, fingerprints).contains(&hash)
-            }
+            Some(filter) => filter::may_have(filter, hash),
         }
     }
 }
 
 impl Partition {
-    /// Crate `xorf` trusts what it is given: it is checked here that no look-up leaves the
-    /// fingerprints.
     fn parse(bytes: &[u8], start: usize) -> Option<Self> {
         let entry = bytes.get(start..start.checked_add(PARTITION_BYTES)?)?;
         let offset =
             usize::try_from(u64::from_le_bytes(entry.get(4..12)?.try_into().ok()?)).ok()?;
         let length = usize::try_from(number(entry, 12)?).ok()?;
-        let fingerprints = offset..offset.checked_add(length)?;
-        bytes.get(fingerprints.clone())?;
-        let descriptor: [u8; DESCRIPTOR_BYTES] = entry.get(16..)?.try_into().ok()?;
-        let (segment, mask, segments) =
-            (number(&descriptor, 8)?, number(&descriptor, 12)?, number(&descriptor, 16)?);
-        let wanted = u64::from(segments) + 2 * u64::from(segment);
-        let sound = segment.is_power_of_two()
-            && segments.is_multiple_of(segment)
-            && mask == segment - 1
-            && length as u64 >= wanted;
-        (length == 0 || sound)
-            .then(|| Some(Self { first_group: number(entry, 0)?, descriptor, fingerprints }))?
+        let filter = offset..offset.checked_add(length)?;
+        bytes.get(filter.clone())?;
+        (length == 0 || filter::is_sound(length))
+            .then(|| Some(Self { first_group: number(entry, 0)?, filter }))?
     }
 }
 
@@ -239,8 +234,8 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
 /// Collects the keys of a data file while it is written, in its order.
 #[derive(Debug, Default)]
 pub(super) struct SidecarBuilder {
-    /// First key group of each partition and its filter.
-    partitions: Vec<(u32, Option<BinaryFuse8>)>,
+    /// First key group of each partition and its filter; empty when any key may be in it.
+    partitions: Vec<(u32, Vec<u8>)>,
     /// Of the partition that is being built.
     hashes: Vec<u64>,
     first_group: u32,
@@ -265,10 +260,7 @@ impl SidecarBuilder {
     }
 
     fn end_partition(&mut self) {
-        // Rows may share a hash; the filter wants each once.
-        self.hashes.sort_unstable();
-        self.hashes.dedup();
-        let filter = (!self.too_many).then(|| BinaryFuse8::try_from(&self.hashes).ok()).flatten();
+        let filter = if self.too_many { Vec::new() } else { filter::build(&self.hashes) };
         self.partitions.push((self.first_group, filter));
         self.hashes.clear();
         self.too_many = false;
@@ -285,20 +277,16 @@ impl SidecarBuilder {
         bytes.extend(data_checksum.to_le_bytes());
         let mut offset = HEADER_BYTES + self.partitions.len() * PARTITION_BYTES;
         for (first_group, filter) in &self.partitions {
-            let fingerprints = filter.as_ref().map_or(&[][..], |filter| filter.dma_fingerprints());
-            let mut descriptor = [0; DESCRIPTOR_BYTES];
-            if let Some(filter) = filter {
-                filter.dma_copy_descriptor_to(&mut descriptor);
-            }
+            offset = offset.next_multiple_of(ALIGNMENT_BYTES);
             bytes.extend(first_group.to_le_bytes());
             bytes.extend((offset as u64).to_le_bytes());
             // A partition has far fewer keys than fit 32 bits.
-            bytes.extend(u32::try_from(fingerprints.len()).unwrap_or(u32::MAX).to_le_bytes());
-            bytes.extend(descriptor);
-            offset += fingerprints.len();
+            bytes.extend(u32::try_from(filter.len()).unwrap_or(u32::MAX).to_le_bytes());
+            offset += filter.len();
         }
         for (_, filter) in &self.partitions {
-            bytes.extend(filter.as_ref().map_or(&[][..], |filter| filter.dma_fingerprints()));
+            bytes.resize(bytes.len().next_multiple_of(ALIGNMENT_BYTES), 0);
+            bytes.extend(filter);
         }
         bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
         bytes

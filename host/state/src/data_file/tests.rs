@@ -375,6 +375,28 @@ fn file_without_its_filter_answers_all_the_same() {
 }
 
 #[test]
+fn filter_of_the_format_before_is_not_asked() {
+    both_modes(|directory, files| {
+        let key = [Column::required("id", ColumnType::Int64)];
+        let written = write(directory, files, &key, &[], 100);
+        let path = directory.join(&written.file.meta.extra_files[0]);
+        let mut bytes = std::fs::read(&path).unwrap();
+        // Filters of that format are of another kind: here, one that has no key.
+        bytes[8..12].copy_from_slice(&1_u32.to_le_bytes());
+        let end = bytes.len() - 4;
+        bytes[64..end].fill(0);
+        let checksum = crc32fast::hash(&bytes[..end]);
+        bytes[end..].copy_from_slice(&checksum.to_le_bytes());
+        std::fs::write(&path, bytes).unwrap();
+        let content = written.reopen(directory, files).unwrap();
+        written.check(&content);
+        content.verify().unwrap();
+        let absent = ProbeKey::new(0, &[7], 7, 0);
+        assert!(content.may_have(&absent));
+    });
+}
+
+#[test]
 fn filter_of_a_newer_version_is_refused_with_a_way_out() {
     let directory = tempfile::tempdir().unwrap();
     let files = FileSystem::new(false, None).unwrap();
@@ -382,11 +404,11 @@ fn filter_of_a_newer_version_is_refused_with_a_way_out() {
     let written = write(directory.path(), &files, &key, &[], 10);
     let path = directory.path().join(&written.file.meta.extra_files[0]);
     let mut bytes = std::fs::read(&path).unwrap();
-    bytes[8] = 2;
+    bytes[8] = 3;
     std::fs::write(&path, bytes).unwrap();
     let error = written.reopen(directory.path(), &files).unwrap_err();
     assert_eq!(error.kind(), crate::ErrorKind::Incompatible);
-    assert!(error.to_string().contains("is of version 2"), "{error}");
+    assert!(error.to_string().contains("is of version 3"), "{error}");
 }
 
 #[test]

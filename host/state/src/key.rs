@@ -390,6 +390,11 @@ impl EncodedKeys {
         Self { bytes: Vec::with_capacity(bytes), offsets, hashes: Vec::with_capacity(keys) }
     }
 
+    /// None yet, with room for as many as `before` has.
+    pub(crate) fn with_room_of(before: &Self) -> Self {
+        Self::with_capacity(before.len(), before.bytes.len())
+    }
+
     /// Ends the key whose bytes were appended since the last one.
     fn finish_key(&mut self, hash: u64) -> Result<()> {
         let end = u32::try_from(self.bytes.len()).map_err(|_| {

@@ -69,12 +69,22 @@ pub(crate) struct SubtaskRows {
     ahead: Option<ReadAhead>,
     /// Of what is handed out.
     pub(crate) limit: AnswerLimit,
+    /// The row of the active buffer that each key of the last read had. What is written next are
+    /// mostly the same keys.
+    last_read: Vec<u32>,
 }
 
 impl SubtaskRows {
     pub(crate) fn new(subtask: u32, links: SubtaskLinks) -> Self {
         let active = WriteBuffer::new(&links.schema);
-        Self { links, subtask, active, ahead: None, limit: AnswerLimit::default() }
+        Self {
+            links,
+            subtask,
+            active,
+            ahead: None,
+            limit: AnswerLimit::default(),
+            last_read: Vec::new(),
+        }
     }
 
     /// The rows of these row keys. One probe of the disk at most.
@@ -83,8 +93,8 @@ impl SubtaskRows {
         Counters::add(&counters.gets, 1);
         Counters::add(&counters.keys_read, keys.len());
         self.check_answer_rows(keys.len(), self.limit)?;
-        let rows = self.make_resident(keys)?;
-        let rows = self.live_among(&rows);
+        self.last_read = self.make_resident(keys)?;
+        let rows = self.live_among(&self.last_read);
         let present = rows.iter().map(Option::is_some).collect();
         let columns = self.answer(&rows)?;
         self.freeze_when_full()?;
@@ -124,11 +134,17 @@ impl SubtaskRows {
         let view = self.links.view.current_for_write(self.subtask)?;
         for (index, &hash) in keys.hashes().iter().enumerate() {
             let key = keys.key(index);
-            let row = self.active.find(key, hash);
+            let row = self.find_active(index, key, hash);
             let location = known.unwrap_or_else(|| self.location(row, &view, key, hash));
             self.active.put(row, key, hash, location, &sources, index)?;
         }
         self.freeze_when_full()
+    }
+
+    /// The row of key `index` of a write in the active buffer.
+    fn find_active(&self, index: usize, key: &[u8], hash: u64) -> Option<u32> {
+        let as_read = self.last_read.get(index).copied();
+        as_read.filter(|&row| self.active.has_key(row, key)).or_else(|| self.active.find(key, hash))
     }
 
     /// Removes the rows of these row keys; one without a row is fine.
@@ -206,7 +222,7 @@ impl SubtaskRows {
 
     /// Hands the write buffer over at a barrier, or (`None`) because it is full.
     pub(crate) fn freeze(&mut self, checkpoint: Option<u64>) -> Result<()> {
-        let fresh = WriteBuffer::new(&self.links.schema);
+        let fresh = WriteBuffer::with_room_of(&self.links.schema, &self.active);
         let buffer = Arc::new(std::mem::replace(&mut self.active, fresh));
         // A barrier never waits; a full buffer does while too many are on their way.
         self.links.view.freeze(self.subtask, buffer.clone(), checkpoint.is_none())?;
@@ -394,11 +410,17 @@ impl SubtaskRows {
         let hits = view.pin.probe(schema, self.subtask, keys, &missing, Want::Values)?;
         self.links.view.instruments.probe_seconds.record(since.elapsed());
         for FileHits { file, rows: found, values } in hits {
-            for (from, (index, row)) in found.into_iter().enumerate() {
-                let (key, hash) = key_at(keys, index)?;
-                let row = self.active.add_found(key, hash, located(file, row), &values, from)?;
-                set(&mut rows, index, row);
-            }
+            let mut indices = found.iter().map(|&(index, _)| index);
+            let found = found.iter().map(|&(index, row)| {
+                let at = index as usize;
+                let hash = keys.hashes().get(at).copied().unwrap_or_default();
+                (keys.key(at), hash, located(file, row))
+            });
+            self.active.add_all_found(found, &values, |row| {
+                if let Some(index) = indices.next() {
+                    set(&mut rows, index, row);
+                }
+            })?;
         }
         missing.retain(|&index| rows.get(index as usize) == Some(&MISSING));
         for index in missing {

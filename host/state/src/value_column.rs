@@ -235,6 +235,55 @@ impl ValueColumn {
         Ok(())
     }
 
+    /// Makes room for as many rows as another column has.
+    pub(crate) fn make_room_of(&mut self, other: &Self) {
+        self.validity.reserve(other.validity.len());
+        match (&mut self.values, &other.values) {
+            (Values::Fixed { bytes, .. }, Values::Fixed { bytes: other, .. }) => {
+                bytes.reserve(other.len());
+            }
+            (
+                Values::Variable { slots, arena, .. },
+                Values::Variable { slots: other_slots, arena: other_arena, .. },
+            ) => {
+                slots.reserve(other_slots.len());
+                arena.reserve(other_arena.len());
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether all rows of another column can be added.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the column would pass 2 GiB.
+    pub(crate) fn check_room_for_all(&self, other: &Self) -> Result<()> {
+        match &other.values {
+            Values::Fixed { .. } => Ok(()),
+            Values::Variable { arena, .. } => self.check_room_for(arena),
+        }
+    }
+
+    /// Adds all rows of another column of the same type, for which there is room.
+    pub(crate) fn append(&mut self, other: &Self) {
+        self.validity.extend_from_slice(&other.validity);
+        match (&mut self.values, &other.values) {
+            (Values::Fixed { bytes, .. }, Values::Fixed { bytes: other, .. }) => {
+                bytes.extend_from_slice(other);
+            }
+            (
+                Values::Variable { slots, arena, dead_bytes },
+                Values::Variable { slots: added, arena: bytes, dead_bytes: dead },
+            ) => {
+                let base = narrow(arena.len());
+                slots.extend(added.iter().map(|&(start, length)| (base + start, length)));
+                arena.extend_from_slice(bytes);
+                *dead_bytes += dead;
+            }
+            _ => {}
+        }
+    }
+
     /// The bytes of a row's value; for a row without one they mean nothing.
     fn bytes(&self, row: usize) -> &[u8] {
         match &self.values {

@@ -53,7 +53,8 @@ pub(crate) enum Location {
 #[derive(Debug)]
 pub(crate) struct WriteBuffer {
     keys: EncodedKeys,
-    index: HashTable<u32>,
+    /// Row of each key, with a part of its hash, so that few keys are compared in vain.
+    index: HashTable<(u32, u32)>,
     statuses: Vec<Status>,
     locations: Vec<Location>,
     values: Vec<ValueColumn>,
@@ -102,6 +103,19 @@ impl WriteBuffer {
         }
     }
 
+    /// An empty buffer with room for as many rows as `before` has.
+    pub(crate) fn with_room_of(schema: &TableSchema, before: &Self) -> Self {
+        let mut new = Self::new(schema);
+        new.keys = EncodedKeys::with_room_of(&before.keys);
+        new.index = HashTable::with_capacity(before.rows());
+        new.statuses.reserve(before.rows());
+        new.locations.reserve(before.rows());
+        for (column, before) in new.values.iter_mut().zip(&before.values) {
+            column.make_room_of(before);
+        }
+        new
+    }
+
     /// The rows of a key, in no order.
     pub(crate) fn rows_of(&self, key: &[u8]) -> &[u32] {
         let group = self.groups.as_ref().and_then(|groups| groups.of_key.get(key));
@@ -127,7 +141,15 @@ impl WriteBuffer {
     }
 
     pub(crate) fn find(&self, key: &[u8], hash: u64) -> Option<u32> {
-        self.index.find(hash, |&row| self.keys.key(row as usize) == key).copied()
+        let tag = tag(hash);
+        let found =
+            self.index.find(hash, |&(of, row)| of == tag && self.keys.key(row as usize) == key);
+        found.map(|&(_, row)| row)
+    }
+
+    /// Whether a row, if there is one, has this key.
+    pub(crate) fn has_key(&self, row: u32, key: &[u8]) -> bool {
+        (row as usize) < self.rows() && self.keys.key(row as usize) == key
     }
 
     pub(crate) fn status(&self, row: u32) -> Status {
@@ -156,8 +178,8 @@ impl WriteBuffer {
         let values: usize = self.values.iter().map(ValueColumn::memory_bytes).sum();
         let groups = self.groups.as_ref().map_or(0, |groups| groups.memory_bytes);
         let originals = self.originals.as_ref().map_or(0, |originals| originals.len() * 40);
-        // A row's index entry, status and location take about 32 bytes.
-        self.keys.memory_bytes() + values + groups + originals + self.rows() * 32
+        // A row's index entry, status and location take about 40 bytes.
+        self.keys.memory_bytes() + values + groups + originals + self.rows() * 40
     }
 
     /// Adds a key that is not there yet, without values.
@@ -169,7 +191,7 @@ impl WriteBuffer {
         self.locations.push(location);
         self.dirty_rows += usize::from(status.is_dirty());
         let hashes = self.keys.hashes();
-        self.index.insert_unique(hash, row, |&row| hashes[row as usize]);
+        self.index.insert_unique(hash, (tag(hash), row), |&(_, row)| hashes[row as usize]);
         if let Some(groups) = &mut self.groups {
             groups.add(key, row);
         }
@@ -197,6 +219,26 @@ impl WriteBuffer {
             column.push_from(other, from)?;
         }
         Ok(row)
+    }
+
+    /// Adds keys that a probe found, each with its place on disk, and their values: those of the
+    /// first key first.
+    pub(crate) fn add_all_found<'a>(
+        &mut self,
+        keys: impl ExactSizeIterator<Item = (&'a [u8], u64, Location)>,
+        values: &[ValueColumn],
+        mut added: impl FnMut(u32),
+    ) -> Result<()> {
+        for (column, other) in self.values.iter().zip(values) {
+            column.check_room_for_all(other)?;
+        }
+        let hashes = self.keys.hashes();
+        self.index.reserve(keys.len(), |&(_, row)| hashes[row as usize]);
+        for (key, hash, location) in keys {
+            added(self.add(key, hash, Status::CleanPresent, location)?);
+        }
+        self.values.iter_mut().zip(values).for_each(|(column, other)| column.append(other));
+        Ok(())
     }
 
     /// Adds a key as an older buffer has it; `location` is what is known by now.
@@ -343,6 +385,11 @@ impl WriteBuffer {
         };
         self.values.iter().map(gather).collect()
     }
+}
+
+/// The part of a hash that the index keeps; it uses others of its bits itself.
+fn tag(hash: u64) -> u32 {
+    u32::try_from((hash >> 20) & u64::from(u32::MAX)).unwrap_or(0)
 }
 
 impl Groups {

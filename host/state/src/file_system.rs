@@ -423,6 +423,11 @@ impl OutputFile {
         self.disk.sync(IoKind::Sync, &self.path, || self.file.sync_all())
     }
 
+    /// Begins to bring what is written to the disk; only a sync makes it durable.
+    pub(crate) fn begin_to_sync(&self) {
+        crate::seam::begin_to_sync(&self.file);
+    }
+
     /// Bytes written so far.
     pub(crate) fn size(&self) -> Result<u64> {
         let metadata = self.disk.call(IoKind::Metadata, &self.path, || self.file.metadata());

@@ -129,8 +129,7 @@ impl BucketFlush {
     /// The rows on disk that the buffer's rows supersede.
     fn supersede(&self) -> Result<HashMap<FileId, RoaringBitmap>> {
         let Frozen { subtask, buffer } = &self.frozen;
-        let mut dead: HashMap<FileId, RoaringBitmap> = HashMap::new();
-        let live_files: HashSet<FileId> =
+        let live_files: Vec<FileId> =
             self.pin.bucket(*subtask).iter().map(|pinned| pinned.file.id).collect();
         let mut superseded: Vec<(FileId, u32)> = Vec::new();
         let mut unknown = Vec::new();
@@ -152,10 +151,18 @@ impl BucketFlush {
         }
         // In order, a bitmap grows at its end.
         superseded.sort_unstable();
-        for (file, row) in superseded {
-            dead.entry(file).or_default().insert(row);
-        }
-        Ok(dead)
+        superseded.dedup();
+        let of_file = superseded.chunk_by(|a, b| a.0 == b.0);
+        of_file
+            .filter_map(|rows| {
+                let (file, _) = *rows.first()?;
+                let dead = RoaringBitmap::from_sorted_iter(rows.iter().map(|&(_, row)| row));
+                Some(
+                    dead.map(|dead| (file, dead))
+                        .map_err(|_| Error::internal("superseded rows are out of order")),
+                )
+            })
+            .collect()
     }
 
     /// Writes the written rows of the buffer as one sorted run.
@@ -173,7 +180,8 @@ impl BucketFlush {
         let mut writer = DataFileWriter::create(&self.files, &self.schema, &directory)?;
         for batch in rows.chunks(BATCH_ROWS) {
             let in_buffer: Vec<u32> = batch.iter().map(|(_, row)| *row).collect();
-            let mut columns = self.schema.encoder.decode(&keys.take(&in_buffer))?;
+            let keys = keys.take(&in_buffer);
+            let mut columns = self.schema.encoder.decode(&keys)?;
             // What is appended to a list later must come behind all that is there.
             let positions = columns.last().filter(|_| is_list);
             let numbers = match positions.and_then(|last| last.as_primitive_opt::<Int64Type>()) {
@@ -183,6 +191,7 @@ impl BucketFlush {
             let optional: Vec<Option<u32>> = in_buffer.iter().copied().map(Some).collect();
             columns.extend(buffer.gather(&optional)?);
             writer.write(
+                keys.hashes(),
                 batch.iter().map(|(group, _)| i32::try_from(*group).unwrap_or(i32::MAX)).collect(),
                 numbers,
                 columns,
@@ -205,14 +214,19 @@ impl BucketFlush {
         let group_of =
             |row: u32| keys.hashes().get(row as usize).map_or(0, |&hash| groups.group_of(hash));
         let key = |row: u32| keys.key(row as usize);
-        let mut rows: Vec<(u32, u64, u32)> = dirty_rows(buffer)
-            .filter(|&row| buffer.status(row) == Status::Written)
-            .map(|row| (group_of(row), beginning(key(row)), row))
-            .collect();
-        rows.sort_unstable_by(|a, b| {
-            (a.0, a.1).cmp(&(b.0, b.1)).then_with(|| key(a.2).cmp(key(b.2)))
-        });
-        rows.into_iter().map(|(group, _, row)| (group, row)).collect()
+        // Dealt out by key group first: short lists are sorted sooner than one long one.
+        let mut of_group: Vec<Vec<(u64, u32)>> = vec![Vec::new(); groups.count() as usize];
+        for row in dirty_rows(buffer).filter(|&row| buffer.status(row) == Status::Written) {
+            if let Some(rows) = of_group.get_mut(group_of(row) as usize) {
+                rows.push((beginning(key(row)), row));
+            }
+        }
+        let mut in_order = Vec::with_capacity(buffer.rows());
+        for (group, mut rows) in (0..).zip(of_group) {
+            rows.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| key(a.1).cmp(key(b.1))));
+            in_order.extend(rows.into_iter().map(|(_, row)| (group, row)));
+        }
+        in_order
     }
 }
 

@@ -124,12 +124,12 @@ fn try_sound() -> crate::Result<Sound> {
     let files = FileSystem::new(false, None)?;
     let mut writer = DataFileWriter::create(&files, &schema, &directory)?;
     let groups = order.iter().map(|&row| i32::try_from(group(row)).unwrap_or(0)).collect();
-    writer.write(groups, order.clone(), columns(&order))?;
+    let sorted = columns(&order);
+    let keys = schema.encoder.encode(sorted.get(..2).unwrap_or_default())?;
+    writer.write(keys.hashes(), groups, order.clone(), sorted)?;
     let file = writer.finish(0, 1, Source::Append)?;
     let bytes = files.read(&directory.join(&file.meta.file_name))?;
     files.remove_directory(&directory)?;
-    let sorted = columns(&order);
-    let keys = schema.encoder.encode(sorted.get(..2).unwrap_or_default())?;
     Ok(Sound { schema, bytes, keys })
 }
 

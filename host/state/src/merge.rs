@@ -7,14 +7,14 @@
 use crate::committer::{Change, Committer};
 use crate::data_file::{DataFile, DataFileWriter, FileId, ScannedRows, Source};
 use crate::file_system::FileSystem;
-use crate::key::EncodedKeys;
+use crate::key::{EncodedKeys, beginning};
 use crate::metadata::TableDirectory;
 use crate::pin::{Pin, PinnedFile};
 use crate::schema::TableSchema;
 use crate::{Error, ErrorKind, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, TimestampMillisecondType};
-use arrow_array::{Array, ArrayRef, BooleanArray, Int32Array};
+use arrow_array::{Array, ArrayRef, BooleanArray};
 use paimon::spec::CommitKind;
 use roaring::RoaringBitmap;
 use std::collections::{HashMap, HashSet};
@@ -264,8 +264,9 @@ impl Merged {
     }
 }
 
-/// Key group and key of a row: the order of a run.
-type Head<'a> = (i32, &'a [u8]);
+/// What the order of a run goes by: key group and beginning of the key as one number, since most
+/// rows differ there, then the key.
+type Head<'a> = (u128, &'a [u8]);
 
 /// Batches of one run that wait to be written before they are.
 const BATCHES_HELD: usize = 4;
@@ -276,10 +277,9 @@ struct Run<'a> {
     scan: Box<dyn Iterator<Item = Result<ScannedRows>> + 'a>,
     /// Batches that rows waiting to be written are in; the last one is being read.
     batches: Vec<ScannedRows>,
-    /// Key groups of the last batch.
-    groups: Int32Array,
     /// Keys of the last batch.
     keys: EncodedKeys,
+    order: Vec<u128>,
     /// Next row of the last batch.
     at: usize,
     now_ms: i64,
@@ -297,8 +297,8 @@ impl<'a> Run<'a> {
             file: input.file.id,
             scan,
             batches: Vec::new(),
-            groups: Int32Array::new_null(0),
             keys: EncodedKeys::default(),
+            order: Vec::new(),
             at: 0,
             now_ms,
             ended_rows: 0,
@@ -325,7 +325,12 @@ impl<'a> Run<'a> {
                 continue;
             }
             self.keys = schema.encoder.encode(&batch.key)?;
-            self.groups = batch.key_groups.as_primitive::<Int32Type>().clone();
+            let groups = batch.key_groups.as_primitive::<Int32Type>().values().iter();
+            let order = groups.enumerate().map(|(row, &group)| {
+                let group = u128::from(u32::try_from(group).unwrap_or(u32::MAX));
+                (group << 64) | u128::from(beginning(self.keys.key(row)))
+            });
+            self.order = order.collect();
             self.batches.push(batch);
             self.at = 0;
         }
@@ -337,7 +342,7 @@ impl<'a> Run<'a> {
     }
 
     fn row(&self, row: usize) -> Head<'_> {
-        (self.groups.value(row), self.keys.key(row))
+        (self.order.get(row).copied().unwrap_or(u128::MAX), self.keys.key(row))
     }
 
     /// How many of the next rows of the last batch come before this one; doubles its steps, so
@@ -396,6 +401,8 @@ fn without_ended(schema: &TableSchema, batch: ScannedRows, now_ms: i64) -> Resul
 #[derive(Default)]
 struct Batch {
     rows: Vec<(usize, usize, usize)>,
+    /// Of the keys of those rows.
+    hashes: Vec<u64>,
 }
 
 impl Batch {
@@ -409,6 +416,7 @@ impl Batch {
                 *slot = u32::try_from(new_row).unwrap_or(GONE);
             }
         }
+        self.hashes.extend(run.keys.hashes().get(taken.clone()).unwrap_or_default());
         self.rows.extend(taken.map(|row| (index, batch, row)));
         run.at += count;
     }
@@ -443,11 +451,13 @@ impl Batch {
             .map(|at| gather(&|batch| batch.key.iter().chain(&batch.value).nth(at).cloned()))
             .collect::<Result<Vec<_>>>()?;
         writer.write(
+            &self.hashes,
             key_groups.as_primitive::<Int32Type>().values().to_vec(),
             sequence_numbers.as_primitive::<Int64Type>().values().to_vec(),
             columns,
         )?;
         self.rows.clear();
+        self.hashes.clear();
         runs.iter_mut().for_each(Run::forget_written);
         Ok(())
     }

@@ -267,32 +267,43 @@ impl RunChunk {
         match array.data_type() {
             DataType::Int8 => {
                 let values = array.as_primitive_opt::<Int8Type>().ok_or_else(wrong)?.values();
-                values.iter().for_each(|&value| self.push(value.into()));
+                self.push_all(values);
             }
             _ => {
                 let values = array.as_primitive_opt::<Int32Type>().ok_or_else(wrong)?.values();
-                values.iter().for_each(|&value| self.push(value));
+                self.push_all(values);
             }
         }
         Ok(())
     }
 
-    fn push(&mut self, value: i32) {
-        let same = self.dictionary.last() == Some(&value);
-        if !same {
+    fn push_all<T: Copy + PartialEq + Into<i32>>(&mut self, values: &[T]) {
+        for run in values.chunk_by(|a, b| a == b) {
+            if let Some(&value) = run.first() {
+                self.push(value.into(), run.len());
+            }
+        }
+    }
+
+    fn push(&mut self, value: i32, mut count: usize) {
+        if self.dictionary.last() != Some(&value) {
             // Of sorted values, each is a new one; of others, an entry may be there twice.
             self.dictionary.push(value);
         }
         let entry = u32::try_from(self.dictionary.len() - 1).unwrap_or(u32::MAX);
-        if self.page_rows == self.page_row_limit || self.runs.is_empty() {
-            self.runs.push(Vec::new());
-            self.page_rows = 0;
-        }
-        self.page_rows += 1;
-        if let Some(page) = self.runs.last_mut() {
-            match page.last_mut() {
-                Some((last, count)) if *last == entry => *count += 1,
-                _ => page.push((entry, 1)),
+        while count > 0 {
+            if self.page_rows == self.page_row_limit || self.runs.is_empty() {
+                self.runs.push(Vec::new());
+                self.page_rows = 0;
+            }
+            let rows = count.min(self.page_row_limit - self.page_rows);
+            self.page_rows += rows;
+            count -= rows;
+            if let Some(page) = self.runs.last_mut() {
+                match page.last_mut() {
+                    Some((last, of_last)) if *last == entry => *of_last += rows,
+                    _ => page.push((entry, rows)),
+                }
             }
         }
     }

@@ -123,11 +123,14 @@ pub(super) fn write(
         let these = step.min(order.len() - start);
         let of = &order[start..start + these];
         let columns = key_columns.iter().chain(&values).map(|array| array.slice(start, these));
+        let columns: Vec<ArrayRef> = columns.collect();
+        let encoded = schema.encoder.encode(&columns[..key_columns.len()]).unwrap();
         writer
             .write(
+                encoded.hashes(),
                 of.iter().map(|&row| i32::try_from(group(row)).unwrap()).collect(),
                 of.to_vec(),
-                columns.collect(),
+                columns,
             )
             .unwrap();
     }
@@ -443,7 +446,7 @@ fn large_rows_are_decoded_a_few_at_a_time() {
             Arc::new(Int64Array::from(vec![id])),
             Arc::new(BinaryArray::from_iter_values([&blob])),
         ];
-        writer.write(vec![0], vec![id], columns).unwrap();
+        writer.write(&[0], vec![0], vec![id], columns).unwrap();
     }
     let file = writer.finish(0, 1, Source::Append).unwrap();
     let batches: Vec<usize> = file

@@ -16,7 +16,7 @@ use parquet::basic::{Compression, Encoding};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,6 +24,9 @@ use std::sync::Arc;
 const PAGE_ROWS: usize = 1024;
 /// Bytes of rows that are held in memory before they are written out.
 const ROW_GROUP_BYTES: usize = 16 << 20;
+/// Bytes of one write, at a multiple of this in the file: Linux keeps them in one large page then,
+/// and maps that as one, so that a probe seldom has to look up where a page lies.
+const WRITE_BYTES: usize = 2 << 20;
 /// Bytes in a page of a column in which a value is found by walking over those before it.
 const WALKED_PAGE_BYTES: usize = 1536;
 /// Rows after which a page is looked at: a page has no fewer, however long its values are.
@@ -44,7 +47,7 @@ pub(crate) struct DataFileWriter<'a> {
     schema: &'a TableSchema,
     path: PathBuf,
     unfinished: Unfinished<'a>,
-    writer: SerializedFileWriter<BufWriter<Checksummed>>,
+    writer: SerializedFileWriter<Checksummed>,
     row_group: RowGroup,
     sidecar: SidecarBuilder,
     rows: usize,
@@ -63,8 +66,7 @@ impl<'a> DataFileWriter<'a> {
         directory: &Path,
     ) -> Result<Self> {
         let path = directory.join(format!("data-{}-0.parquet", crate::seam::unique_name()));
-        let file = Checksummed { file: files.create(&path)?, hasher: crc32fast::Hasher::new() };
-        let file = BufWriter::with_capacity(1 << 18, file);
+        let file = Checksummed::new(files.create(&path)?, files.is_synced());
         let start = || {
             let parquet_schema = ArrowSchemaConverter::new().convert(&schema.file)?;
             let root = parquet_schema.root_schema_ptr();
@@ -90,14 +92,24 @@ impl<'a> DataFileWriter<'a> {
         })
     }
 
-    /// Appends rows in key order; `columns` are the key columns, then the value columns.
+    /// Appends rows in key order; `hashes` are those of their keys, and `columns` the key columns,
+    /// then the value columns.
     pub(crate) fn write(
         &mut self,
+        hashes: &[u64],
         key_groups: Vec<i32>,
         sequence_numbers: Vec<i64>,
         columns: Vec<ArrayRef>,
     ) -> Result<()> {
         let rows = key_groups.len();
+        if hashes.len() != rows {
+            return Err(Error::internal(
+                "rows of a data file come without the hashes of their keys",
+            ));
+        }
+        for &hash in hashes {
+            self.sidecar.add(self.schema.key_groups.group_of(hash), hash);
+        }
         let mut all: Vec<ArrayRef> = vec![
             Arc::new(Int64Array::from(sequence_numbers)),
             Arc::new(Int8Array::from(vec![0; rows])),
@@ -110,7 +122,7 @@ impl<'a> DataFileWriter<'a> {
                 self.path.display()
             ))
         })?;
-        self.note(&batch)?;
+        self.note(&batch);
         self.encode(batch.columns()).map_err(|error| write_error(&self.path, error))
     }
 
@@ -142,15 +154,9 @@ impl<'a> DataFileWriter<'a> {
         self.rows
     }
 
-    fn note(&mut self, batch: &RecordBatch) -> Result<()> {
+    fn note(&mut self, batch: &RecordBatch) {
         if batch.num_rows() == 0 {
-            return Ok(());
-        }
-        let key_columns = batch.columns().get(LEADING_COLUMNS..).unwrap_or_default();
-        let key_columns = key_columns.get(..self.schema.key().len()).unwrap_or_default();
-        let encoded = self.schema.encoder.encode(key_columns)?;
-        for &hash in encoded.hashes() {
-            self.sidecar.add(self.schema.key_groups.group_of(hash), hash);
+            return;
         }
         let keys = batch.columns().get(LEADING_COLUMNS - 1..).unwrap_or_default();
         for (range, array) in self.ranges.iter_mut().zip(keys) {
@@ -172,7 +178,6 @@ impl<'a> DataFileWriter<'a> {
             *greatest = (*greatest).max(number);
         }
         self.rows += batch.num_rows();
-        Ok(())
     }
 
     /// Completes the file, durable if the store is set so, and opens it for reading.
@@ -184,9 +189,8 @@ impl<'a> DataFileWriter<'a> {
     ) -> Result<Arc<DataFile>> {
         self.end_row_group().map_err(|error| write_error(&self.path, error))?;
         let Self { files, schema, path, mut unfinished, writer, sidecar, rows, ranges, .. } = self;
-        let buffer = writer.into_inner().map_err(|error| write_error(&path, error))?;
-        let Checksummed { file, hasher } =
-            buffer.into_inner().map_err(|error| Error::io("write", &path, error.into_error()))?;
+        let file = writer.into_inner().map_err(|error| write_error(&path, error))?;
+        let (file, checksum) = file.finish().map_err(|error| Error::io("write", &path, error))?;
         files.sync_file(&file)?;
         let file_size = file.size()?;
         drop(file);
@@ -194,7 +198,7 @@ impl<'a> DataFileWriter<'a> {
         let file_name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let sidecar_name = format!("{file_name}{SUFFIX}");
         unfinished.paths.push(directory.join(&sidecar_name));
-        let sidecar = sidecar.finish(file_size, hasher.finalize());
+        let sidecar = sidecar.finish(file_size, checksum);
         files.write(&directory.join(&sidecar_name), &sidecar)?;
 
         let key: Vec<Column> = key_row(schema).collect();
@@ -257,21 +261,51 @@ impl<'a> DataFileWriter<'a> {
     }
 }
 
-/// Keeps the checksum of what is written to a file.
+/// Writes a file in pieces of [`WRITE_BYTES`] and keeps the checksum of them.
 struct Checksummed {
     file: OutputFile,
+    /// Whether the file will be synced.
+    sync: bool,
     hasher: crc32fast::Hasher,
+    buffer: Vec<u8>,
+}
+
+impl Checksummed {
+    fn new(file: OutputFile, sync: bool) -> Self {
+        Self { file, sync, hasher: crc32fast::Hasher::new(), buffer: Vec::new() }
+    }
+
+    fn write_out(&mut self) -> std::io::Result<()> {
+        self.file.write_all(&self.buffer)?;
+        if self.sync {
+            self.file.begin_to_sync();
+        }
+        self.hasher.update(&self.buffer);
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// The file and the checksum of all that was written.
+    fn finish(mut self) -> std::io::Result<(OutputFile, u32)> {
+        self.write_out()?;
+        Ok((self.file, self.hasher.finalize()))
+    }
 }
 
 impl Write for Checksummed {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let written = self.file.write(bytes)?;
-        self.hasher.update(bytes.get(..written).unwrap_or_default());
-        Ok(written)
+        let room = WRITE_BYTES - self.buffer.len();
+        let taken = bytes.get(..room).unwrap_or(bytes);
+        self.buffer.extend_from_slice(taken);
+        if self.buffer.len() == WRITE_BYTES {
+            self.write_out()?;
+        }
+        Ok(taken.len())
     }
 
+    /// Only [`Checksummed::finish`] writes what does not fill a piece.
     fn flush(&mut self) -> std::io::Result<()> {
-        self.file.flush()
+        Ok(())
     }
 }
 

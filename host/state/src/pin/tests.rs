@@ -45,7 +45,8 @@ fn write(directory: &Path, schema: &TableSchema, rows: &Rows, level: i32) -> Arc
     ];
     let mut writer = DataFileWriter::create(&files, schema, directory).unwrap();
     let groups = order.iter().map(|&row| i32::try_from(group(row)).unwrap()).collect();
-    writer.write(groups, vec![0; order.len()], columns).unwrap();
+    let hashes: Vec<u64> = order.iter().map(|&row| keys.hashes()[row]).collect();
+    writer.write(&hashes, groups, vec![0; order.len()], columns).unwrap();
     writer.finish(0, level, Source::Append).unwrap()
 }
 

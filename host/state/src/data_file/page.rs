@@ -63,6 +63,11 @@ impl PageDirectory {
         whole.then_some(pages)
     }
 
+    /// How many pages.
+    pub(super) fn len(&self) -> usize {
+        self.first_rows.len()
+    }
+
     /// The page that a row is in. Pages have about the same number of rows, so the place is
     /// guessed and then mended.
     pub(super) fn page_of(&self, row: u32) -> usize {

@@ -12,6 +12,7 @@ use std::cmp::Ordering;
 use std::iter::Peekable;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// A column of a file that can be read in place.
 #[derive(Debug)]
@@ -20,6 +21,9 @@ pub(super) struct PlainColumn {
     stored: Stored,
     conversion: Conversion,
     nullable: bool,
+    /// The first value of each page of an integer column, once it has been searched: then a
+    /// search need not touch all the pages on its way. Eight bytes for 1,024 rows.
+    page_starts: OnceLock<Vec<i64>>,
 }
 
 /// How values lie in a page.
@@ -101,7 +105,7 @@ impl PlainColumn {
                 return None;
             }
         }
-        Some(Self { pages, stored, conversion, nullable })
+        Some(Self { pages, stored, conversion, nullable, page_starts: OnceLock::new() })
     }
 
     /// Whether it can be searched: a key has a value in each row, and of its own type.
@@ -593,15 +597,22 @@ impl PlainColumn {
             4 => four(values, at).map(i64::from),
             _ => eight(values, at),
         };
-        // The last page whose first value is not greater than the key.
-        while lanes.iter().any(|lane| lane.pages.0 < lane.pages.1) {
-            for lane in lanes.iter_mut().filter(|lane| lane.pages.0 < lane.pages.1) {
-                let (low, high) = lane.pages;
-                let middle = high - (high - low) / 2;
-                let values = self.mapped_values(middle, width, reader)?;
-                let first = integer(values, 0).unwrap_or(i64::MAX);
-                lane.pages = if first <= lane.key { (middle, high) } else { (low, middle - 1) };
+        let page_starts = match self.page_starts.get() {
+            Some(starts) => starts,
+            None => {
+                let starts = (0..self.pages.len()).map(|page| {
+                    let values = self.mapped_values(page, width, reader)?;
+                    Ok(integer(values, 0).unwrap_or(i64::MAX))
+                });
+                let starts = starts.collect::<Result<Vec<_>>>()?;
+                self.page_starts.get_or_init(|| starts)
             }
+        };
+        // The last page whose first value is not greater than the key.
+        for lane in lanes.iter_mut() {
+            let (low, high) = lane.pages;
+            let behind = page_starts.get(low + 1..=high).unwrap_or_default();
+            lane.pages.0 = low + behind.partition_point(|&first| first <= lane.key);
         }
         for lane in lanes.iter_mut() {
             let page = lane.pages.0;

@@ -10,8 +10,11 @@ const EVENTS: u32 = 20_000;
 
 /// The languages, and the variables that `cargo xtask test` sets to where their operators are. It
 /// says which it leaves out.
-const LANGUAGES: [(&str, &str); 2] =
-    [("python", "HOWDAH_OPERATORS_PYTHON"), ("c", "HOWDAH_OPERATORS_C")];
+const LANGUAGES: [(&str, &str); 3] = [
+    ("python", "HOWDAH_OPERATORS_PYTHON"),
+    ("c", "HOWDAH_OPERATORS_C"),
+    ("js", "HOWDAH_OPERATORS_JS"),
+];
 
 /// An operator in each language that is set up.
 fn operators(name: &str) -> Vec<(&'static str, PathBuf)> {

@@ -19,6 +19,8 @@ pub(crate) enum Language {
     Python,
     /// `guest-sdk/c`.
     C,
+    /// `guest-sdk/js`.
+    Js,
 }
 
 impl fmt::Display for Language {
@@ -26,17 +28,51 @@ impl fmt::Display for Language {
         f.pad(match self {
             Self::Python => "python",
             Self::C => "c",
+            Self::Js => "js",
         })
     }
 }
 
 impl Language {
-    pub(crate) const ALL: [Self; 2] = [Self::Python, Self::C];
+    pub(crate) const ALL: [Self; 3] = [Self::Python, Self::C, Self::Js];
 
     /// Gets its toolchain, unless it is there; says what it is.
     pub(crate) fn set_up(self, workspace: &Workspace) -> Result<String> {
-        let requirements = self.sdk(workspace).join("toolchain.txt");
-        setup::environment(&self.python(workspace), &requirements)
+        match self {
+            Self::Python | Self::C => {
+                let requirements = self.sdk(workspace).join("toolchain.txt");
+                setup::environment(&self.python(workspace), &requirements)
+            }
+            Self::Js => self.set_up_js(workspace),
+        }
+    }
+
+    /// Installs what the lock file of the SDK names, with its checksums.
+    fn set_up_js(self, workspace: &Workspace) -> Result<String> {
+        let directory = self.toolchain(workspace);
+        let installed = directory.join("node_modules/componentize-qjs");
+        let lock = std::fs::read(self.sdk(workspace).join("package-lock.json"))
+            .context("the JavaScript SDK has no package-lock.json")?;
+        // Written last: a half-made directory has none.
+        let stamp = directory.join("installed-lock.json");
+        if std::fs::read(&stamp).is_ok_and(|made| made == lock) {
+            return Ok(installed.display().to_string());
+        }
+        std::fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot create {}", directory.display()))?;
+        for name in ["package.json", "package-lock.json"] {
+            std::fs::copy(self.sdk(workspace).join(name), directory.join(name))
+                .with_context(|| format!("cannot copy {name}"))?;
+        }
+        run_command(Command::new("npm").current_dir(&directory).args([
+            "ci",
+            "--no-audit",
+            "--no-fund",
+        ]))
+        .context("operators in JavaScript need Node 18 or newer with npm")?;
+        std::fs::write(&stamp, lock)
+            .with_context(|| format!("cannot write {}", stamp.display()))?;
+        Ok(installed.display().to_string())
     }
 
     /// Runs the tests of its SDK, which need no host.
@@ -49,6 +85,13 @@ impl Language {
                     .args(["-m", "unittest", "discover", "--start-directory", "tests"]),
             ),
             Self::C => self.test_c(workspace),
+            Self::Js if succeeds(Command::new("node").arg("--version")) => run_command(
+                Command::new("node").current_dir(self.sdk(workspace)).args(["--test", "tests/"]),
+            ),
+            Self::Js => {
+                say("js              tests skipped: there is no Node called `node`");
+                Ok(())
+            }
         }
     }
 
@@ -81,6 +124,7 @@ impl Language {
         match self {
             Self::Python => "HOWDAH_OPERATORS_PYTHON",
             Self::C => "HOWDAH_OPERATORS_C",
+            Self::Js => "HOWDAH_OPERATORS_JS",
         }
     }
 
@@ -130,6 +174,13 @@ impl Language {
                     .arg(component),
             ),
             Self::C => self.build_c(workspace, source, component),
+            Self::Js => run_command(
+                Command::new("node")
+                    .current_dir(self.sdk(workspace))
+                    .env("HOWDAH_NODE_MODULES", self.toolchain(workspace).join("node_modules"))
+                    .arg("build.mjs")
+                    .args([source, component]),
+            ),
         }
     }
 
@@ -156,7 +207,11 @@ impl Language {
     }
 
     fn is_set_up(self, workspace: &Workspace) -> bool {
-        self.toolchain(workspace).join("requirements.txt").is_file()
+        let stamp = match self {
+            Self::Python | Self::C => "requirements.txt",
+            Self::Js => "installed-lock.json",
+        };
+        self.toolchain(workspace).join(stamp).is_file()
     }
 
     /// What the names of its sources end in.
@@ -164,6 +219,7 @@ impl Language {
         match self {
             Self::Python => "py",
             Self::C => "c",
+            Self::Js => "js",
         }
     }
 

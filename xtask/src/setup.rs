@@ -32,11 +32,14 @@ struct Chosen {
     /// Get what compiles operators in C (Zig, as a C compiler, 100 MB)
     #[arg(long)]
     c: bool,
+    /// Get what makes components of operators in JavaScript (componentize-qjs, 40 MB)
+    #[arg(long)]
+    js: bool,
 }
 
 impl Chosen {
     fn languages(&self) -> impl Iterator<Item = Language> {
-        [(self.python, Language::Python), (self.c, Language::C)]
+        [(self.python, Language::Python), (self.c, Language::C), (self.js, Language::Js)]
             .into_iter()
             .filter_map(|(chosen, language)| chosen.then_some(language))
     }

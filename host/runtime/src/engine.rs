@@ -207,12 +207,14 @@ fn code_config(metered: bool) -> Config {
     config.epoch_interruption(true);
     config.consume_fuel(metered);
     config.memory_init_cow(true);
+    // A component of several parts, as interpreters come, is tied together with modules that see
+    // the memories of two.
+    config.wasm_multi_memory(true);
     // What no guest language needs is off: every proposal is code that an attacker can reach.
     // Garbage collection with exceptions and typed function references, threads, and the
     // component model's concurrency are not even compiled in: features of crate wasmtime.
     config.wasm_tail_call(false);
     config.wasm_relaxed_simd(false);
-    config.wasm_multi_memory(false);
     config.wasm_memory64(false);
     config.wasm_wide_arithmetic(false);
     config.wasm_custom_page_sizes(false);

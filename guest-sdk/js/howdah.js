@@ -1,0 +1,1067 @@
+// Write howdah operators in JavaScript or TypeScript: typed state, one record at a time.
+//
+// An operator is a class: static tables say which inputs, outputs, states and timers it has, and
+// its methods take rows. This module has no imports, so it runs in a component as in a test.
+
+/** Fails the running batch: what it wrote and emitted is dropped. Any exception does the same. */
+export class HowdahError extends Error {
+  constructor(message, kind = "other") {
+    super(message);
+    this.name = "HowdahError";
+    this.kind = kind;
+  }
+}
+
+/** The operator's table of the pipeline file is not usable. */
+export class ConfigError extends HowdahError {
+  constructor(message) {
+    super(message, "invalid-config");
+    this.name = "ConfigError";
+  }
+}
+
+const bad = (message) => new HowdahError(message, "invalid-argument");
+
+// ---- Types ----
+
+const type = (name, codec, more = {}) => Object.freeze({ name, codec, nullable: false, ...more });
+
+export const boolean = type("boolean", "boolean");
+export const int32 = type("int32", "fixed", { array: Int32Array });
+/** A `bigint`. */
+export const int64 = type("int64", "fixed", { array: BigInt64Array });
+/** An int64 column as numbers; one that a number cannot hold exactly is an error. */
+export const safeInt64 = type("int64", "safe");
+export const float32 = type("float32", "fixed", { array: Float32Array, noKey: true });
+export const float64 = type("float64", "fixed", { array: Float64Array, noKey: true });
+/** Days since 1970-01-01. */
+export const date = type("date", "fixed", { array: Int32Array });
+/** Milliseconds since 1970-01-01T00:00 UTC, as a `bigint`. */
+export const timestamp = type("timestamp-millis", "fixed", { array: BigInt64Array });
+/** The same as numbers, as in `Date.now()`. */
+export const safeTimestamp = type("timestamp-millis", "safe");
+export const utf8 = type("utf8", "utf8");
+/** A `Uint8Array`. */
+export const binary = type("binary", "binary");
+/** The unscaled value, as a `bigint`: 1.25 is 125n of `decimal(3, 2)`. */
+export const decimal = (precision, scale) => {
+  if (!(precision >= 1 && precision <= 38 && scale >= 0 && scale <= precision)) {
+    throw bad(`decimal(${precision}, ${scale}): the precision is 1 to 38, and the scale at most that`);
+  }
+  return type("decimal128", "decimal", { precision, scale });
+};
+/** The same type, of which a row may lack a value: it is `null` then. */
+export const nullable = (of) => Object.freeze({ ...of, nullable: true });
+
+// ---- Columns ----
+
+const bytesOf = (array) => new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+
+/** Bytes as an array of numbers, in place if they are aligned. */
+export function view(array, bytes) {
+  const width = array.BYTES_PER_ELEMENT;
+  if (bytes.byteLength % width) throw bad(`${bytes.byteLength} bytes are no ${array.name}`);
+  const aligned = bytes.byteOffset % width ? bytes.slice() : bytes;
+  return new array(aligned.buffer, aligned.byteOffset, aligned.byteLength / width);
+}
+
+const bit = (bitmap, row) => (bitmap[row >> 3] >> (row & 7)) & 1;
+
+function bitmapOf(count, isSet) {
+  const bitmap = new Uint8Array((count + 7) >> 3);
+  for (let i = 0; i < count; i++) if (isSet(i)) bitmap[i >> 3] |= 1 << (i & 7);
+  return bitmap;
+}
+
+const decoder = globalThis.TextDecoder && new TextDecoder("utf-8", { fatal: true });
+const encoder = globalThis.TextEncoder && new TextEncoder();
+
+function textOf(bytes) {
+  if (decoder) return decoder.decode(bytes);
+  let text = "";
+  for (let i = 0; i < bytes.length; ) {
+    const lead = bytes[i++];
+    if (lead < 0x80) text += String.fromCharCode(lead);
+    else if (lead < 0xe0) text += String.fromCharCode(((lead & 31) << 6) | (bytes[i++] & 63));
+    else if (lead < 0xf0) {
+      text += String.fromCharCode(((lead & 15) << 12) | ((bytes[i++] & 63) << 6) | (bytes[i++] & 63));
+    } else {
+      const high = ((lead & 7) << 18) | ((bytes[i++] & 63) << 12);
+      text += String.fromCodePoint(high | ((bytes[i++] & 63) << 6) | (bytes[i++] & 63));
+    }
+  }
+  return text;
+}
+
+function bytesOfText(text) {
+  if (encoder) return encoder.encode(text);
+  const bytes = [];
+  for (const character of text) {
+    const code = character.codePointAt(0);
+    if (code < 0x80) bytes.push(code);
+    else if (code < 0x800) bytes.push(0xc0 | (code >> 6), 0x80 | (code & 63));
+    else if (code < 0x10000) bytes.push(0xe0 | (code >> 12), 0x80 | ((code >> 6) & 63), 0x80 | (code & 63));
+    else {
+      bytes.push(0xf0 | (code >> 18), 0x80 | ((code >> 12) & 63), 0x80 | ((code >> 6) & 63), 0x80 | (code & 63));
+    }
+  }
+  return Uint8Array.from(bytes);
+}
+
+/** The largest upper half of a 64-bit integer that a number holds exactly. */
+const SAFE_HIGH = 2 ** 21;
+
+const CODECS = {
+  boolean: {
+    decode: (field, column, rows) => Array.from({ length: rows }, (_, i) => bit(column.data, i) === 1),
+    encode: (field, values) => ({ data: bitmapOf(values.length, (i) => values[i]), offsets: null }),
+    filler: false,
+  },
+  fixed: {
+    decode: (field, column) => view(field.type.array, column.data),
+    encode: (field, values) => ({ data: bytesOf(field.type.array.from(values)), offsets: null }),
+    check(field, values) {
+      const { array, name } = field.type;
+      if (array === BigInt64Array) {
+        for (const value of values) if (BigInt.asIntN(64, value) !== value) throw bad(`${value} is no ${name}`);
+      } else if (array === Int32Array) {
+        for (const value of values) if ((value | 0) !== value) throw bad(`${value} is no ${name}`);
+      } else {
+        for (const value of values) if (typeof value !== "number") throw bad(`${value} is no ${name}`);
+      }
+    },
+    filler: 0,
+  },
+  safe: {
+    decode(field, column, rows) {
+      const halves = view(Int32Array, column.data);
+      const values = new Array(rows);
+      for (let i = 0; i < rows; i++) {
+        const high = halves[2 * i + 1];
+        if (high >= SAFE_HIGH || high < -SAFE_HIGH) {
+          throw bad(`column \`${field.name}\` row ${i}: more than a number holds exactly; use a bigint type`);
+        }
+        values[i] = high * 4294967296 + (halves[2 * i] >>> 0);
+      }
+      return values;
+    },
+    encode(field, values) {
+      const halves = new Int32Array(2 * values.length);
+      for (let i = 0; i < values.length; i++) {
+        halves[2 * i] = values[i] | 0;
+        halves[2 * i + 1] = Math.floor(values[i] / 4294967296);
+      }
+      return { data: bytesOf(halves), offsets: null };
+    },
+    check(field, values) {
+      for (const value of values) if (!Number.isSafeInteger(value)) throw bad(`${value} is no safe integer`);
+    },
+    filler: 0,
+  },
+  decimal: {
+    decode(field, column, rows) {
+      const halves = view(BigInt64Array, column.data);
+      return Array.from({ length: rows }, (_, i) => (halves[2 * i + 1] << 64n) | BigInt.asUintN(64, halves[2 * i]));
+    },
+    encode(field, values) {
+      const halves = new BigInt64Array(2 * values.length);
+      values.forEach((value, i) => {
+        halves[2 * i] = BigInt.asIntN(64, value);
+        halves[2 * i + 1] = value >> 64n;
+      });
+      return { data: bytesOf(halves), offsets: null };
+    },
+    check(field, values) {
+      const limit = 10n ** BigInt(field.type.precision);
+      for (const value of values) {
+        if (typeof value !== "bigint" || value >= limit || value <= -limit) throw bad(`${value} does not fit`);
+      }
+    },
+    filler: 0n,
+  },
+  utf8: {
+    decode(field, column, rows) {
+      const ends = view(Uint32Array, column.offsets);
+      const all = textOf(column.data);
+      const values = new Array(rows);
+      const ascii = all.length === column.data.length;
+      for (let i = 0; i < rows; i++) {
+        values[i] = ascii ? all.slice(ends[i], ends[i + 1]) : textOf(column.data.subarray(ends[i], ends[i + 1]));
+      }
+      return values;
+    },
+    encode(field, values) {
+      const all = values.join("");
+      const data = bytesOfText(all);
+      if (data.length !== all.length) return CODECS.binary.encode(field, values.map(bytesOfText));
+      const offsets = new Uint32Array(values.length + 1);
+      for (let i = 0; i < values.length; i++) offsets[i + 1] = offsets[i] + values[i].length;
+      return { data, offsets: bytesOf(offsets) };
+    },
+    check(field, values) {
+      for (const value of values) if (typeof value !== "string") throw bad(`${value} is no text`);
+    },
+    filler: "",
+  },
+  binary: {
+    decode(field, column, rows) {
+      const ends = view(Uint32Array, column.offsets);
+      return Array.from({ length: rows }, (_, i) => column.data.subarray(ends[i], ends[i + 1]));
+    },
+    encode(field, values) {
+      const offsets = new Uint32Array(values.length + 1);
+      for (let i = 0; i < values.length; i++) offsets[i + 1] = offsets[i] + values[i].length;
+      const data = new Uint8Array(offsets[values.length]);
+      for (let i = 0; i < values.length; i++) data.set(values[i], offsets[i]);
+      return { data, offsets: bytesOf(offsets) };
+    },
+    check(field, values) {
+      for (const value of values) if (!(value instanceof Uint8Array)) throw bad(`${value} is no Uint8Array`);
+    },
+    filler: new Uint8Array(0),
+  },
+};
+
+/** The values of a column; a null is `null`. */
+export function decode(field, column, rows) {
+  const values = CODECS[field.type.codec].decode(field, column, rows);
+  if (values.length !== rows) throw bad(`column \`${field.name}\` has ${values.length} values, not ${rows}`);
+  if (!column.validity) return values;
+  return Array.from({ length: rows }, (_, i) => (bit(column.validity, i) ? values[i] : null));
+}
+
+/** A column of these values. */
+export function encode(field, values) {
+  const codec = CODECS[field.type.codec];
+  let validity = null;
+  let given = values;
+  if (values.some((value) => value === null || value === undefined)) {
+    if (!field.type.nullable) throw bad(`column \`${field.name}\`: null, but its type is not nullable`);
+    const filler = field.type.array === BigInt64Array ? 0n : codec.filler;
+    validity = bitmapOf(values.length, (i) => values[i] !== null && values[i] !== undefined);
+    given = values.map((value) => value ?? filler);
+  }
+  try {
+    codec.check?.(field, given);
+    return { ...codec.encode(field, given), validity };
+  } catch (error) {
+    throw bad(`column \`${field.name}\` is ${field.type.name}: ${error.message}`);
+  }
+}
+
+/** A row type, made ready: `{ auction: int64, price: int64 }`. */
+class Shape {
+  constructor(columns, what) {
+    if (!columns || typeof columns !== "object") throw bad(`${what}: no row type`);
+    this.fields = Object.entries(columns).map(([name, type]) => ({ name, type }));
+    for (const { name, type } of this.fields) {
+      if (!type || !CODECS[type.codec]) throw bad(`${what}: \`${name}\` has no column type`);
+    }
+    // One literal gives all rows the same hidden layout, which a loop over names would not.
+    const literal = this.fields.map(({ name }, i) => `${JSON.stringify(name)}: c[${i}][i]`).join(", ");
+    this.make = new Function("c", "i", `return { ${literal} };`);
+  }
+
+  decode(columns, rows) {
+    if (columns.length !== this.fields.length) {
+      throw bad(`got ${columns.length} columns, not ${this.fields.length}`);
+    }
+    const decoded = this.fields.map((field, i) => decode(field, columns[i], rows));
+    const made = new Array(rows);
+    for (let i = 0; i < rows; i++) made[i] = this.make(decoded, i);
+    return made;
+  }
+
+  encode(rows) {
+    return this.fields.map((field) => encode(field, rows.map((row) => row[field.name])));
+  }
+
+  same(a, b) {
+    return this.fields.every(({ name }) => sameValues(a[name] ?? null, b[name] ?? null));
+  }
+
+  /** A string that is the same for the same row only. */
+  id(row) {
+    return this.fields.map(({ name }) => idOf(row[name])).join();
+  }
+
+  compare(a, b) {
+    for (const { name } of this.fields) {
+      const order = compareValues(a[name], b[name]);
+      if (order) return order;
+    }
+    return 0;
+  }
+
+  toContract() {
+    return this.fields.map(({ name, type }) => ({ name, type: typeToContract(type), nullable: type.nullable }));
+  }
+}
+
+function typeToContract({ name, precision, scale }) {
+  return name === "decimal128" ? { tag: name, val: { precision, scale } } : { tag: name };
+}
+
+function sameValues(a, b) {
+  if (a instanceof Uint8Array && b instanceof Uint8Array) return compareValues(a, b) === 0;
+  return Object.is(a, b);
+}
+
+function idOf(value) {
+  if (typeof value === "string") return JSON.stringify(value);
+  return value instanceof Uint8Array ? `[${value.join(" ")}]` : String(value);
+}
+
+/** The order of the contract: numbers by size, floats in IEEE 754's total order, text byte by byte. */
+function compareValues(a, b) {
+  if (a instanceof Uint8Array) {
+    const length = Math.min(a.length, b.length);
+    for (let i = 0; i < length; i++) if (a[i] !== b[i]) return a[i] - b[i];
+    return a.length - b.length;
+  }
+  if (typeof a === "string") return a === b ? 0 : compareValues(bytesOfText(a), bytesOfText(b));
+  if (a < b) return -1;
+  if (a > b) return 1;
+  if (Object.is(a, b)) return 0;
+  const rank = (value) => (Number.isNaN(value) ? 2 : Object.is(value, -0) ? 0 : 1);
+  return rank(a) - rank(b);
+}
+
+const indices = (values) => bytesOf(Uint32Array.from(values));
+
+// ---- The running call ----
+
+export const INSERT = 0;
+export const UPDATE_BEFORE = 1;
+export const UPDATE_AFTER = 2;
+export const DELETE = 3;
+
+const END_OF_TIME = 2n ** 63n - 1n;
+/** Times cross as numbers outside of buffers; the greatest is rounded up there. */
+const toTime = (number) => {
+  const time = BigInt(number);
+  return time > END_OF_TIME ? END_OF_TIME : time;
+};
+
+/** What is known about the row or timer that is being processed, beside its fields. */
+class Record {
+  constructor(shape) {
+    this.shape = shape;
+    this.watermark = -(2n ** 63n);
+    this.end();
+  }
+
+  begin(keys, times, kinds, watermark) {
+    this.keys = keys;
+    this.times = times;
+    this.kinds = kinds;
+    this.keyCount = keys.rows;
+    this.watermark = toTime(watermark);
+  }
+
+  end() {
+    this.keys = this.times = this.kinds = this.keyRows = null;
+    this.keyCount = 0;
+    this.keyIndex = -1;
+    this.row = 0;
+  }
+
+  get key() {
+    if (this.keyIndex < 0) throw bad("there is a key only while a row or a timer is processed");
+    this.keyRows ??= this.shape.decode(this.keys.columns, this.keyCount);
+    return this.keyRows[this.keyIndex];
+  }
+
+  get timestamp() {
+    return this.times && this.keyIndex >= 0 ? this.times[this.row] : this.watermark;
+  }
+
+  get kind() {
+    return this.kinds ? this.kinds[this.row] : INSERT;
+  }
+
+  get index() {
+    if (this.keyIndex < 0) throw bad("a state has a key only while a row or a timer is processed");
+    return this.keyIndex;
+  }
+}
+
+// ---- States ----
+
+const ALL_ROWS = 0xffffffff;
+const CURRENT = { tag: "current" };
+
+class State {
+  constructor(kind, row, options = {}) {
+    this.kind = kind;
+    this.shape = new Shape(row, `${kind} state`);
+    this.options = options;
+  }
+
+  open(name, record, host) {
+    const live = Object.assign(Object.create(Object.getPrototypeOf(this)), this);
+    live.name = name;
+    live.record = record;
+    live.handle = host.state[this.resource].open(name);
+    live.end();
+    return live;
+  }
+
+  toContract(name) {
+    const { schemaVersion = 1, ttlMs, ttlOnRead = false } = this.options;
+    const update = ttlOnRead ? "on-read-and-write" : "on-write";
+    const ttl = ttlMs === undefined ? null : { millis: ttlMs, update };
+    return { name, kind: this.kindToContract(), fields: this.shape.toContract(), schemaVersion, ttl };
+  }
+
+  kindToContract() {
+    return { tag: this.kind };
+  }
+
+  begin() {}
+
+  selected(keys) {
+    return keys.length === this.record.keyCount ? CURRENT : { tag: "selected", val: indices(keys) };
+  }
+
+  explicit(keys) {
+    if (this.record.keyCount) {
+      throw bad(`state \`${this.name}\`: while rows are processed it works on the key of the record`);
+    }
+    return { tag: "explicit", val: { rows: keys.length, columns: this.record.shape.encode(keys) } };
+  }
+
+  rows({ present, columns }, count) {
+    const rows = this.shape.decode(columns, count);
+    return present ? rows.map((row, i) => (bit(present, i) ? row : null)) : rows;
+  }
+}
+
+class ValueState extends State {
+  resource = "ValueState";
+
+  get() {
+    const key = this.record.index;
+    const written = this.writes.get(key);
+    if (written !== undefined) return written;
+    this.loaded ??= this.rows(this.handle.get(CURRENT), this.record.keyCount);
+    return this.loaded[key];
+  }
+
+  put(row) {
+    this.writes.set(this.record.index, row);
+  }
+
+  delete() {
+    this.writes.set(this.record.index, null);
+  }
+
+  getMany(keys) {
+    return this.rows(this.handle.get(this.explicit(keys)), keys.length);
+  }
+
+  putMany(keys, rows) {
+    this.handle.put(this.explicit(keys), this.shape.encode(rows));
+  }
+
+  deleteMany(keys) {
+    this.handle.delete(this.explicit(keys));
+  }
+
+  loadColumns() {
+    return this.handle.get(CURRENT);
+  }
+
+  storeColumns(columns) {
+    this.handle.put(CURRENT, columns);
+  }
+
+  commit() {
+    const put = [];
+    const rows = [];
+    const deleted = [];
+    for (const [key, row] of [...this.writes].sort(([a], [b]) => a - b)) {
+      const before = this.loaded?.[key];
+      if (row === null) {
+        if (before !== null) deleted.push(key);
+      } else if (!before || !this.shape.same(before, row)) {
+        put.push(key);
+        rows.push(row);
+      }
+    }
+    if (put.length) this.handle.put(this.selected(put), this.shape.encode(rows));
+    if (deleted.length) this.handle.delete(this.selected(deleted));
+  }
+
+  end() {
+    this.loaded = null;
+    this.writes = new Map();
+  }
+}
+
+class ListState extends State {
+  resource = "ListState";
+
+  append(row) {
+    const key = this.record.index;
+    const added = this.added.get(key);
+    if (added) added.push(row);
+    else this.added.set(key, [row]);
+  }
+
+  get() {
+    const key = this.record.index;
+    const added = this.added.get(key) ?? [];
+    if (this.cleared.has(key)) return [...added];
+    this.loaded ??= this.load(CURRENT, this.record.keyCount);
+    return [...this.loaded[key], ...added];
+  }
+
+  clear() {
+    this.cleared.add(this.record.index);
+    this.added.delete(this.record.index);
+  }
+
+  getMany(keys) {
+    return this.load(this.explicit(keys), keys.length);
+  }
+
+  load(keys, count) {
+    const { rows, keyOf, columns } = this.handle.get(keys, this.options.limitRows ?? ALL_ROWS);
+    const lists = Array.from({ length: count }, () => []);
+    const of = view(Uint32Array, keyOf);
+    this.shape.decode(columns, rows).forEach((row, i) => lists[of[i]].push(row));
+    return lists;
+  }
+
+  commit() {
+    if (this.cleared.size) this.handle.clear(this.selected([...this.cleared].sort((a, b) => a - b)));
+    if (!this.added.size) return;
+    const keys = [...this.added].flatMap(([key, rows]) => rows.map(() => key));
+    this.handle.append(CURRENT, indices(keys), this.shape.encode([...this.added.values()].flat()));
+  }
+
+  end() {
+    this.loaded = null;
+    this.added = new Map();
+    this.cleared = new Set();
+  }
+}
+
+class MapState extends State {
+  resource = "MapState";
+
+  constructor(mapKey, row, options) {
+    super("map", row, options);
+    this.mapKey = new Shape(mapKey, "map keys");
+  }
+
+  kindToContract() {
+    return { tag: "map", val: this.mapKey.toContract() };
+  }
+
+  begin(rows, rowKeys) {
+    this.batch = { rows, rowKeys };
+  }
+
+  /** The entries of a key by the id of their map key: `{ mapKey, known, written }`. */
+  of(key) {
+    let entries = this.entries.get(key);
+    if (!entries) this.entries.set(key, (entries = new Map()));
+    return entries;
+  }
+
+  entry(key, mapKey) {
+    const entries = this.of(key);
+    const id = this.mapKey.id(mapKey);
+    let entry = entries.get(id);
+    if (!entry) entries.set(id, (entry = { mapKey, known: undefined, written: undefined }));
+    return entry;
+  }
+
+  get(mapKey) {
+    const key = this.record.index;
+    this.fetchAhead();
+    const entry = this.entry(key, mapKey);
+    if (entry.written !== undefined) return entry.written;
+    if (this.cleared.has(key)) return null;
+    if (entry.known === undefined && this.complete) entry.known = null;
+    if (entry.known === undefined) this.fetch([[key, entry]]);
+    return entry.known;
+  }
+
+  put(mapKey, row) {
+    this.entry(this.record.index, mapKey).written = row;
+  }
+
+  delete(mapKey) {
+    this.entry(this.record.index, mapKey).written = null;
+  }
+
+  clear() {
+    const key = this.record.index;
+    this.cleared.add(key);
+    for (const entry of this.of(key).values()) entry.written = undefined;
+  }
+
+  /** The entries of the record's key in order, as `[mapKey, row]`. Without bounds, the first use
+   * loads those of all keys of the batch in one call; with bounds, each use is a call. */
+  items({ from = null, to = null, limitRows = ALL_ROWS } = {}) {
+    const key = this.record.index;
+    const merged = new Map();
+    const isBounded = from || to || limitRows !== ALL_ROWS;
+    if (!this.cleared.has(key)) {
+      if (!isBounded) this.loadAll();
+      if (isBounded && !this.complete) {
+        const removed = [...this.of(key).values()].filter((entry) => entry.written === null).length;
+        const limit = Math.min(limitRows + removed, ALL_ROWS);
+        const [found] = this.load({ tag: "selected", val: indices([key]) }, 1, from, to, limit);
+        for (const [mapKey, row] of found) merged.set(this.mapKey.id(mapKey), [mapKey, row]);
+      }
+    }
+    for (const [id, { mapKey, known, written }] of this.of(key)) {
+      const row = written !== undefined ? written : this.cleared.has(key) || !this.complete ? undefined : known;
+      if (row) merged.set(id, [mapKey, row]);
+      else if (row === null) merged.delete(id);
+    }
+    return [...merged.values()]
+      .filter(([mapKey]) => !from || this.mapKey.compare(mapKey, from) >= 0)
+      .filter(([mapKey]) => !to || this.mapKey.compare(mapKey, to) < 0)
+      .sort(([a], [b]) => this.mapKey.compare(a, b))
+      .slice(0, limitRows);
+  }
+
+  itemsMany(keys) {
+    return this.load(this.explicit(keys), keys.length, null, null, ALL_ROWS);
+  }
+
+  fetchAhead() {
+    if (!this.options.prefetch || !this.batch) return;
+    const { rows, rowKeys } = this.batch;
+    this.batch = null;
+    const wanted = [];
+    rows.forEach((row, i) => {
+      const mapKey = this.options.prefetch(row);
+      const entry = mapKey && this.entry(rowKeys[i], mapKey);
+      if (!entry || entry.known !== undefined) return;
+      entry.known = null;
+      wanted.push([rowKeys[i], entry]);
+    });
+    if (wanted.length) this.fetch(wanted);
+  }
+
+  fetch(wanted) {
+    const keys = indices(wanted.map(([key]) => key));
+    const mapKeys = this.mapKey.encode(wanted.map(([, entry]) => entry.mapKey));
+    const rows = this.rows(this.handle.get(CURRENT, keys, mapKeys), wanted.length);
+    wanted.forEach(([, entry], i) => (entry.known = rows[i]));
+  }
+
+  loadAll() {
+    if (this.complete) return;
+    this.complete = true;
+    this.load(CURRENT, this.record.keyCount, null, null, ALL_ROWS).forEach((found, key) => {
+      for (const [mapKey, row] of found) this.entry(key, mapKey).known = row;
+    });
+  }
+
+  load(keys, count, from, to, limitRows) {
+    const bound = (mapKey) => (mapKey ? this.mapKey.encode([mapKey]) : null);
+    const answer = this.handle.entries(keys, { from: bound(from), to: bound(to) }, limitRows);
+    const entries = Array.from({ length: count }, () => []);
+    const of = view(Uint32Array, answer.keyOf);
+    const mapKeys = this.mapKey.decode(answer.mapKeys, answer.rows);
+    this.shape.decode(answer.columns, answer.rows).forEach((row, i) => entries[of[i]].push([mapKeys[i], row]));
+    return entries;
+  }
+
+  commit() {
+    const put = [];
+    const deleted = [];
+    for (const [key, entries] of [...this.entries].sort(([a], [b]) => a - b)) {
+      const isCleared = this.cleared.has(key);
+      for (const { mapKey, known, written } of entries.values()) {
+        if (written === undefined) continue;
+        const before = isCleared || (known === undefined && this.complete) ? null : known;
+        if (written === null) {
+          if (before !== null) deleted.push([key, mapKey]);
+        } else if (!before || !this.shape.same(before, written)) put.push([key, mapKey, written]);
+      }
+    }
+    if (this.cleared.size) this.handle.clear(this.selected([...this.cleared].sort((a, b) => a - b)));
+    const keys = (of) => indices(of.map(([key]) => key));
+    const mapKeys = (of) => this.mapKey.encode(of.map(([, mapKey]) => mapKey));
+    if (put.length) this.handle.put(CURRENT, keys(put), mapKeys(put), this.shape.encode(put.map(([, , row]) => row)));
+    if (deleted.length) this.handle.delete(CURRENT, keys(deleted), mapKeys(deleted));
+  }
+
+  end() {
+    this.batch = null;
+    this.entries = new Map();
+    this.complete = false;
+    this.cleared = new Set();
+  }
+}
+
+const isNull = (value) => value === null || value === undefined;
+const FOLDS = {
+  sum: (type, before, added) => (type.array === Float32Array ? Math.fround(before + added) : before + added),
+  min: (type, before, added) => (compareValues(added, before) < 0 ? added : before),
+  max: (type, before, added) => (compareValues(added, before) > 0 ? added : before),
+  first: (type, before) => before,
+  last: (type, before, added) => added,
+};
+
+/** What the host makes of a row and one that is added. */
+export function fold(shape, reducers, before, added) {
+  const folded = {};
+  for (const { name, type } of shape.fields) {
+    const [had, value] = [before?.[name], added[name]];
+    if (reducers[name] === "count") {
+      const one = type.codec === "fixed" ? 1n : 1;
+      folded[name] = (had ?? one - one) + (isNull(value) ? one - one : one);
+    } else if (isNull(had) || isNull(value)) folded[name] = (isNull(had) ? value : had) ?? null;
+    else folded[name] = FOLDS[reducers[name]](type, had, value);
+  }
+  return folded;
+}
+
+class ReducingState extends State {
+  resource = "ReducingState";
+
+  constructor(row, reducers, options) {
+    super("reducing", row, options);
+    this.reducers = reducers;
+    for (const { name } of this.shape.fields) {
+      if (reducers[name] !== "count" && !FOLDS[reducers[name]]) throw bad(`field \`${name}\` has no known reducer`);
+    }
+  }
+
+  kindToContract() {
+    return { tag: "reducing", val: this.shape.fields.map(({ name }) => this.reducers[name]) };
+  }
+
+  add(row) {
+    const key = this.record.index;
+    this.added.push([key, row]);
+    if (this.folded) this.folded[key] = fold(this.shape, this.reducers, this.folded[key], row);
+  }
+
+  get() {
+    const key = this.record.index;
+    if (!this.folded) {
+      this.folded = this.rows(this.handle.get(CURRENT), this.record.keyCount);
+      for (const cleared of this.cleared) this.folded[cleared] = null;
+      for (const [added, row] of this.added) {
+        this.folded[added] = fold(this.shape, this.reducers, this.folded[added], row);
+      }
+    }
+    return this.folded[key];
+  }
+
+  clear() {
+    const key = this.record.index;
+    this.cleared.add(key);
+    this.added = this.added.filter(([added]) => added !== key);
+    if (this.folded) this.folded[key] = null;
+  }
+
+  getMany(keys) {
+    return this.rows(this.handle.get(this.explicit(keys)), keys.length);
+  }
+
+  commit() {
+    if (this.cleared.size) this.handle.clear(this.selected([...this.cleared].sort((a, b) => a - b)));
+    if (!this.added.length) return;
+    const keys = indices(this.added.map(([key]) => key));
+    this.handle.add({ tag: "selected", val: keys }, this.shape.encode(this.added.map(([, row]) => row)));
+  }
+
+  end() {
+    this.folded = null;
+    this.added = [];
+    this.cleared = new Set();
+  }
+}
+
+/** At most one row for each key. */
+export const valueState = (row, options) => new ValueState("value", row, options);
+/** Any number of rows for each key, in the order in which they were added. */
+export const listState = (row, options) => new ListState("list", row, options);
+/** Rows for each key under map keys. `prefetch` says which map key a row of an input will ask for. */
+export const mapState = (mapKey, row, options) => new MapState(mapKey, row, options);
+/** One row for each key, which the host folds. */
+export const reducingState = (row, reducers, options) => new ReducingState(row, reducers, options);
+
+/** Timers of one family. */
+class Timers {
+  constructor(name, record, host) {
+    this.record = record;
+    this.handle = host.timers.TimerService.open(name);
+    this.end();
+  }
+
+  set(time) {
+    this.change(time, true);
+  }
+
+  delete(time) {
+    this.change(time, false);
+  }
+
+  change(time, isSet) {
+    const key = this.record.index;
+    this.changes.set(`${key} ${time}`, { key, time: BigInt(time), isSet });
+  }
+
+  begin() {}
+
+  commit() {
+    for (const [isSet, change] of [[true, "set"], [false, "delete"]]) {
+      const changes = [...this.changes.values()].filter((made) => made.isSet === isSet);
+      if (!changes.length) continue;
+      const keys = { tag: "selected", val: indices(changes.map(({ key }) => key)) };
+      this.handle[change](keys, bytesOf(BigInt64Array.from(changes, ({ time }) => time)));
+    }
+  }
+
+  end() {
+    this.changes = new Map();
+  }
+}
+
+/** Takes the rows that an operator emits on one output. */
+class Output {
+  constructor(name, { row, changelog = false }, port, record) {
+    Object.assign(this, { name, changelog, port, record, shape: new Shape(row, `output \`${name}\``) });
+    this.end();
+  }
+
+  emit(row, { kind = INSERT, timestamp = this.record.timestamp } = {}) {
+    if (kind && !this.changelog) {
+      throw bad(`a row that is no insert was emitted, but output \`${this.name}\` is no changelog`);
+    }
+    this.rows.push(row);
+    this.kinds.push(kind);
+    this.times.push(BigInt(timestamp));
+  }
+
+  emitUpdate(before, after) {
+    this.emit(before, { kind: UPDATE_BEFORE });
+    this.emit(after, { kind: UPDATE_AFTER });
+  }
+
+  emitDelete(row) {
+    this.emit(row, { kind: DELETE });
+  }
+
+  emitColumns(rows, columns, timestamps, kinds = null) {
+    this.flush();
+    const rowKinds = this.changelog ? (kinds ?? new Uint8Array(rows)) : null;
+    this.made.push({ port: this.port, batch: { rows, columns, rowKinds }, timestamps });
+  }
+
+  flush() {
+    if (!this.rows.length) return;
+    const { rows, kinds, times } = this;
+    this.rows = [];
+    this.emitColumns(rows.length, this.shape.encode(rows), bytesOf(BigInt64Array.from(times)), Uint8Array.from(kinds));
+    [this.kinds, this.times] = [[], []];
+  }
+
+  finish() {
+    this.flush();
+    return this.made;
+  }
+
+  end() {
+    [this.rows, this.kinds, this.times, this.made] = [[], [], [], []];
+  }
+}
+
+// ---- Operators ----
+
+/** A stream operator with keyed state. What an instance keeps in fields that are no states is a
+ * cache: gone after a failure. */
+export class Operator {
+  static key = {};
+  static inputs = {};
+  static outputs = {};
+  static states = {};
+  static timers = {};
+
+  configure() {}
+  open() {}
+  onWatermark() {}
+  onBarrier() {}
+  onCheckpointComplete() {}
+  close() {}
+}
+
+function describeInput(operator, name, { row, key, changelog = false, each, batch }) {
+  const shape = new Shape(row, `input \`${name}\``);
+  const keys = Object.entries(operator.key);
+  const names = key ?? keys.map(([field]) => field);
+  names.forEach((field, i) => {
+    const found = row[field];
+    if (!found) throw bad(`key field \`${field}\` is no field of input \`${name}\``);
+    const [, wanted] = keys[i];
+    if (found.name !== wanted.name || found.nullable || wanted.nullable || wanted.noKey) {
+      throw bad(`key field \`${field}\` is ${wanted.name}, but ${found.name} in input \`${name}\`, or no key type`);
+    }
+  });
+  const handler = each ?? batch;
+  if (typeof operator.prototype[handler] !== "function") {
+    throw bad(`input \`${name}\`: ${operator.name} has no method \`${handler}\``);
+  }
+  return { name, fields: shape.toContract(), key: names, changelog };
+}
+
+function parseConfig(config) {
+  try {
+    return JSON.parse(config || "{}");
+  } catch (error) {
+    throw new ConfigError(`configuration: ${error.message}`);
+  }
+}
+
+/** What an operator says that it is. */
+export function describe(operator, config) {
+  const asked = new operator();
+  asked.config = parseConfig(config);
+  asked.configure();
+  const inputs = Object.entries(operator.inputs);
+  if (!inputs.length) throw bad(`${operator.name} has no inputs`);
+  return {
+    inputs: inputs.map(([name, input]) => describeInput(operator, name, input)),
+    outputs: Object.entries(operator.outputs).map(([name, { row, changelog = false }]) => {
+      return { name, fields: new Shape(row, `output \`${name}\``).toContract(), changelog };
+    }),
+    states: Object.entries(operator.states).map(([name, state]) => state.toContract(name)),
+    timers: Object.entries(operator.timers).map(([name, { processingTime = false }]) => {
+      return { name, domain: processingTime ? "processing-time" : "event-time" };
+    }),
+  };
+}
+
+/** An operator at work. */
+class Driver {
+  constructor(operator, context, host) {
+    const made = new operator();
+    const record = new Record(new Shape(operator.key, "key"));
+    const open = (declared, live) => Object.entries(declared).map(([name, of], i) => (made[name] = live(name, of, i)));
+    this.operator = made;
+    this.record = record;
+    this.states = [
+      ...open(operator.states, (name, state) => state.open(name, record, host)),
+      ...open(operator.timers, (name) => new Timers(name, record, host)),
+    ];
+    this.outputs = open(operator.outputs, (name, output, port) => new Output(name, output, port, record));
+    this.inputs = Object.entries(operator.inputs).map(([name, input]) => {
+      return { ...input, name, shape: new Shape(input.row, `input \`${name}\``) };
+    });
+    this.timers = Object.values(operator.timers);
+    made.config = parseConfig(context.config);
+    made.subtask = context;
+    made.record = record;
+    made.now = () => host.clock.now();
+    made.metrics = host.metrics;
+    const write = (level) => (message) => host.logging.enabled(level) && host.logging.log(level, String(message));
+    made.log = Object.fromEntries(["trace", "debug", "info", "warn", "error"].map((level) => [level, write(level)]));
+    made.configure();
+    made.open();
+  }
+
+  /** Runs a handler, then writes what it changed and gives what it emitted. */
+  run(handle) {
+    try {
+      handle(this.operator);
+      if (this.record.keyCount) for (const state of this.states) state.commit();
+      return this.outputs.flatMap((output) => output.finish());
+    } finally {
+      this.record.end();
+      for (const state of this.states) state.end();
+      for (const output of this.outputs) output.end();
+    }
+  }
+
+  process({ port, batch, timestamps, watermark, keys, rowKeys }) {
+    const input = this.inputs[port];
+    if (!input) throw bad(`there is no input ${port}`);
+    const { record } = this;
+    const of = view(Uint32Array, rowKeys);
+    return this.run((operator) => {
+      record.begin(keys, view(BigInt64Array, timestamps), batch.rowKinds, watermark);
+      if (input.batch) {
+        operator[input.batch]({ ...batch, timestamps, rowKeys: of, keys, shape: input.shape });
+        return;
+      }
+      const rows = input.shape.decode(batch.columns, batch.rows);
+      for (const state of this.states) state.begin(rows, of);
+      for (let i = 0; i < rows.length; i++) {
+        record.row = i;
+        record.keyIndex = of[i];
+        operator[input.each](rows[i]);
+      }
+    });
+  }
+
+  onTimers({ timer, keys, times, watermark }) {
+    const { record } = this;
+    return this.run((operator) => {
+      record.begin(keys, view(BigInt64Array, times), null, watermark);
+      for (let i = 0; i < keys.rows; i++) {
+        record.row = record.keyIndex = i;
+        operator[this.timers[timer].fired](record.timestamp);
+      }
+    });
+  }
+
+  onWatermark(watermark) {
+    this.record.watermark = toTime(watermark);
+    return this.run((operator) => operator.onWatermark(this.record.watermark));
+  }
+}
+
+/** Tells the host of exceptions, with their stack. */
+function reporting(call) {
+  return (...given) => {
+    try {
+      return call(...given);
+    } catch (error) {
+      // What the host answered goes back to it as it is.
+      const thrown = error?.payload ?? error;
+      if (thrown && typeof thrown.kind === "string" && !(thrown instanceof Error)) throw thrown;
+      const name = error instanceof HowdahError || !error?.name ? "" : `${error.name}: `;
+      const stack = error?.stack ? ` (${String(error.stack).trim().split(/\s*\n\s*/).slice(0, 8).join(" < ")})` : "";
+      throw { kind: error?.kind ?? "other", message: `${name}${error?.message ?? String(error)}${stack}` };
+    }
+  };
+}
+
+/** The exports of a component, over one operator for each instance. `host` has its imports. */
+export function component(operator, host) {
+  let driver = null;
+  const opened = () => {
+    if (!driver) throw bad("`open` must be called first");
+    return driver;
+  };
+  return {
+    operator: {
+      describe: reporting((config) => describe(operator, config)),
+      open: reporting((context) => {
+        driver = new Driver(operator, context, host);
+      }),
+      process: reporting((input) => opened().process(input)),
+      onBarrier: reporting((checkpoint) => opened().run((running) => running.onBarrier(checkpoint))),
+      close: reporting(() => opened().run((running) => running.close())),
+    },
+    timerHandler: { onTimers: reporting((due) => opened().onTimers(due)) },
+    watermarkHandler: { onWatermark: reporting((watermark) => opened().onWatermark(watermark)) },
+    checkpointHandler: {
+      onCheckpointComplete: reporting((checkpoint) => {
+        opened().run((running) => running.onCheckpointComplete(checkpoint));
+      }),
+    },
+  };
+}

@@ -11,6 +11,7 @@ mod hostile;
 mod load;
 mod other_kinds;
 mod process;
+mod sdk;
 mod state_failure;
 mod support;
 mod timers;

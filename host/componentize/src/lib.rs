@@ -20,7 +20,7 @@ pub fn encode(module: &Path, component: &Path) -> Result<()> {
     let bytes = ComponentEncoder::default()
         .validate(true)
         .module(&bytes)
-        .and_then(|encoder| encoder.encode())
+        .and_then(ComponentEncoder::encode)
         .with_context(|| format!("cannot make a component of {}", module.display()))?;
     // Under its final name only when it is whole: a pipeline may be about to load it.
     let partial = component.with_extension("wasm.partial");

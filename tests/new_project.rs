@@ -72,6 +72,21 @@ fn a_python_project_passes_its_test_builds_and_runs() {
 }
 
 #[test]
+fn a_c_project_passes_its_test_builds_and_runs() {
+    let binary = Path::new(env!("CARGO_BIN_EXE_howdah"));
+    let toolchain = binary.ancestors().nth(2).unwrap().join("toolchains/c/bin/python");
+    if !is_full() || !toolchain.is_file() {
+        return; // `cargo xtask setup --c` gets what it needs.
+    }
+    let directory = tempfile::tempdir().unwrap();
+    howdah(directory.path(), &["new", "--lang", "c", "my-first"]).success();
+    let project = directory.path().join("my-first");
+    let test = "cc -I howdah -o my_first_test my_first_test.c howdah/*.c && ./my_first_test";
+    typed(&project, "sh", &["-c", test]).success();
+    build_and_run(&project);
+}
+
+#[test]
 fn a_project_has_an_operator_its_test_a_pipeline_and_events_under_its_name() {
     let directory = tempfile::tempdir().unwrap();
     let made = howdah(directory.path(), &["new", "--lang", "rust", "my-first"]).success();

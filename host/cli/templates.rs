@@ -12,8 +12,15 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 const LANGUAGES: [&str; 4] = ["rust", "python", "js", "c"];
 
 /// For a language, what lies where in the workspace, and where in a project.
-const VENDORED: [(&str, &str, &str); 2] =
-    [("python", "guest-sdk/python/howdah", "howdah"), ("python", "wit", "howdah/wit")];
+const VENDORED: [(&str, &str, &str); 7] = [
+    ("python", "guest-sdk/python/howdah", "howdah"),
+    ("python", "wit", "howdah/wit"),
+    ("c", "guest-sdk/c/bindings", "howdah/bindings"),
+    ("c", "guest-sdk/c/howdah.c", "howdah/howdah.c"),
+    ("c", "guest-sdk/c/howdah.h", "howdah/howdah.h"),
+    ("c", "guest-sdk/c/howdah_testing.c", "howdah/howdah_testing.c"),
+    ("c", "guest-sdk/c/howdah_testing.h", "howdah/howdah_testing.h"),
+];
 
 /// What tools leave behind.
 const LEFT_OUT: [&str; 6] =
@@ -49,8 +56,11 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The files of a directory: the name in a project, and the path.
+/// The files of a directory, or the file: the name in a project, and the path.
 fn collect(directory: &Path, to: &Path, files: &mut Vec<(PathBuf, PathBuf)>) -> Result<()> {
+    if directory.is_file() {
+        files.push((to.to_owned(), directory.to_owned()));
+    }
     if !directory.is_dir() {
         return Ok(());
     }

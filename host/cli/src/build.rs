@@ -1,5 +1,6 @@
 //! `howdah build`: makes a component of a project.
 
+mod c;
 mod python;
 mod rust;
 
@@ -28,7 +29,7 @@ What it needs:
   Rust        cargo, with `rustup target add wasm32-unknown-unknown`
   Python      componentize-py: `pip install componentize-py==0.25.1`
   JavaScript  Node.js and what package.json names
-  C           clang and wasm-ld
+  C           a clang for wasm32-wasi: `pip install ziglang==0.16.0`, or zig
 A checkout of howdah gets them with `cargo xtask setup`, and --python, --js or --c.
 
 Environment:
@@ -63,7 +64,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match language {
         Language::Rust => rust::build(&project)?,
         Language::Python => python::build(&project)?,
-        Language::Js | Language::C => {
+        Language::C => c::build(&project)?,
+        Language::Js => {
             return Err(Failure::usage(format!(
                 "howdah build cannot build projects in {language} yet; see the README of the project"
             )));
@@ -100,6 +102,21 @@ impl Project {
             component: inside.join(format!("{}.wasm", name.replace('_', "-"))),
             config: "{}".to_owned(),
         })
+    }
+
+    /// The file with the operator: the component's name, with `_`, and this extension.
+    fn source(&self, extension: &str) -> Result<PathBuf> {
+        let stem = self.component.file_stem().unwrap_or_default().to_string_lossy();
+        let file = PathBuf::from(format!("{}.{extension}", stem.replace('-', "_")));
+        if self.directory.join(&file).is_file() {
+            return Ok(file);
+        }
+        Err(Failure::usage(format!(
+            "{} has no {}, which would define the operator of {stem}.wasm; rename it, or `component` \
+             in pipeline.toml",
+            self.directory.display(),
+            file.display()
+        )))
     }
 
     /// The path of the component, for a tool that runs in the directory of the project.

@@ -67,7 +67,7 @@ pub(crate) fn check(component: &Path, config: &str, output: Output) -> Result<()
     match output {
         Output::Json => writeln!(std::io::stdout(), "{}", checked.json())?,
         Output::Text => {
-            write!(std::io::stdout(), "{}it runs on this host\n", checked.text())?;
+            writeln!(std::io::stdout(), "{}it runs on this host", checked.text())?;
         }
     }
     Ok(())

@@ -12,6 +12,8 @@ pub(crate) enum Failure {
     Usage(anyhow::Error),
     /// It was started and failed. Exit code 1.
     Failed(anyhow::Error),
+    /// What was asked for is not there, and nothing is wrong. Exit code 3.
+    Nothing(String),
 }
 
 impl Failure {
@@ -20,17 +22,18 @@ impl Failure {
         Self::Usage(anyhow::Error::msg(message.into()))
     }
 
-    /// 2 for wrong usage, 1 for a failure.
+    /// 2 for wrong usage, 1 for a failure, 3 for nothing found.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),
             Self::Failed(_) => ExitCode::FAILURE,
+            Self::Nothing(_) => ExitCode::from(3),
         }
     }
 
     /// Whether the reader of our output has gone away, as `head` does. That is no failure.
     pub(crate) fn is_closed_pipe(&self) -> bool {
-        let (Self::Usage(error) | Self::Failed(error)) = self;
+        let (Self::Usage(error) | Self::Failed(error)) = self else { return false };
         error.chain().any(|cause| {
             cause
                 .downcast_ref::<std::io::Error>()
@@ -41,7 +44,10 @@ impl Failure {
     /// The message and its causes, one a line. A cause that the line before already quotes is
     /// left out.
     pub(crate) fn message(&self) -> String {
-        let (Self::Usage(error) | Self::Failed(error)) = self;
+        let error = match self {
+            Self::Usage(error) | Self::Failed(error) => error,
+            Self::Nothing(message) => return message.clone(),
+        };
         let mut text = error.to_string();
         let mut last = text.clone();
         for cause in error.chain().skip(1) {
@@ -71,6 +77,13 @@ impl From<std::io::Error> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_found_is_no_failure_but_says_so() {
+        let nothing = Failure::Nothing("no row".to_owned());
+        assert!(!nothing.is_closed_pipe());
+        assert_eq!(nothing.message(), "no row");
+    }
 
     #[test]
     fn a_cause_that_is_quoted_already_is_not_repeated() {

@@ -23,11 +23,15 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(name = "howdah", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(after_help = "A first tour:
-  howdah nexmark --events 500000 --out events.csv   write a file to work on
-  howdah run pipeline.toml                          run a pipeline to its end, or until Ctrl-C
-  howdah state scan pipeline.toml last --limit 5    look at its state, also while it runs
+  howdah new --lang rust highest-bid   make a project of an operator, with a pipeline and events
+  cd highest-bid
+  howdah build                         make a component of it, and check it
+  howdah run pipeline.toml             run it to the end of its input, or until Ctrl-C
+  howdah state scan pipeline.toml highest    look at its state, also while it runs
 
-Exit codes: 0 done or stopped at a checkpoint, 1 failed, 2 wrong arguments or pipeline file.")]
+Exit codes: 0 done, or stopped at a checkpoint; 1 failed, or refused after a look at it; 2 wrong
+arguments or pipeline file, nothing was started; 3 `state get` found no row; 130 ended at once by a
+second Ctrl-C.")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -64,8 +68,10 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
+            let prefix =
+                if matches!(failure, failure::Failure::Nothing(_)) { "" } else { "error: " };
             // With standard error closed there is nobody left to tell.
-            let _ = writeln!(std::io::stderr(), "error: {}", failure.message());
+            let _ = writeln!(std::io::stderr(), "{prefix}{}", failure.message());
             failure.exit_code()
         }
     }

@@ -138,7 +138,7 @@ fn write_project(
     Ok(())
 }
 
-const GIT_IGNORE: &str = "/output\n/state\n/target\n/node_modules\n__pycache__\n*.wasm\n";
+const GIT_IGNORE: &str = "/output\n/state\n/target\n/node_modules\n__pycache__\n*.wasm\n*_test\n";
 
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let directory = path.parent().unwrap_or(Path::new(""));
@@ -173,11 +173,15 @@ fn with_sdk(manifest: &str, sdk: &Path) -> anyhow::Result<String> {
 
 fn next_steps(language: Language, name: &Name, sdk: Option<&Path>) -> String {
     let kebab = &name.kebab;
+    let c_test = format!(
+        "cc -I howdah -o {snake}_test {snake}_test.c howdah/*.c && ./{snake}_test",
+        snake = name.snake
+    );
     let test = match language {
         Language::Rust => "cargo test",
         Language::Python => "python3 -m unittest",
         Language::Js => "npm test",
-        Language::C => "make test",
+        Language::C => &c_test,
     };
     let mut text = format!(
         "made {kebab}, an operator in {language}\n\

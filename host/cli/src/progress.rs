@@ -19,8 +19,10 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    fn template(self) -> String {
+    fn template(self, total: u64) -> String {
         match self {
+            // Of nothing there is no percentage.
+            _ if total == 0 => "{msg}".to_owned(),
             Self::Bytes => "{bar:30} {percent:>3}% of {total_bytes}  {msg}".to_owned(),
             Self::Count(name) => {
                 format!("{{bar:30}} {{human_pos}} of {{human_len}} {name}  {{msg}}")
@@ -30,6 +32,7 @@ impl Unit {
 
     fn line(self, done: u64, total: u64) -> String {
         match self {
+            _ if total == 0 => "nothing to read".to_owned(),
             Self::Bytes => format!("{} of {}", HumanBytes(done), HumanBytes(total)),
             Self::Count(name) => format!("{} of {} {name}", HumanCount(done), HumanCount(total)),
         }
@@ -39,7 +42,7 @@ impl Unit {
 /// How far a piece of work has got.
 pub(crate) enum Bar {
     /// On a terminal.
-    Drawn(ProgressBar),
+    Drawn(ProgressBar, Unit),
     /// In a log.
     Lines(Lines),
 }
@@ -60,16 +63,27 @@ impl Bar {
         }
         let target = ProgressDrawTarget::stderr_with_hz(10);
         let bar = ProgressBar::with_draw_target(Some(total), target);
-        if let Ok(style) = ProgressStyle::with_template(&unit.template()) {
+        let drawn = Self::Drawn(bar, unit);
+        drawn.set_style(total);
+        drawn
+    }
+
+    /// The bar, or no bar for nothing.
+    fn set_style(&self, total: u64) {
+        if let Self::Drawn(bar, unit) = self
+            && let Ok(style) = ProgressStyle::with_template(&unit.template(total))
+        {
             bar.set_style(style);
         }
-        Self::Drawn(bar)
     }
 
     /// So much is done now of so much, and what else there is to say.
     pub(crate) fn set(&self, done: u64, total: u64, message: &str) {
         match self {
-            Self::Drawn(bar) => {
+            Self::Drawn(bar, _) => {
+                if bar.length() != Some(total) {
+                    self.set_style(total);
+                }
                 bar.set_length(total);
                 bar.set_position(done);
                 bar.set_message(message.to_owned());
@@ -84,7 +98,7 @@ impl Bar {
     /// So much more is done.
     pub(crate) fn advance(&self, more: u64) {
         match self {
-            Self::Drawn(bar) => bar.inc(more),
+            Self::Drawn(bar, _) => bar.inc(more),
             Self::Lines(lines) => lines.set(lines.done.get() + more, ""),
         }
     }
@@ -96,14 +110,14 @@ impl Bar {
             let _ = writeln!(std::io::stderr(), "{line}");
         };
         match self {
-            Self::Drawn(bar) => bar.suspend(print),
+            Self::Drawn(bar, _) => bar.suspend(print),
             Self::Lines(_) => print(),
         }
     }
 
     /// Takes the bar off the screen.
     pub(crate) fn finish(&self) {
-        if let Self::Drawn(bar) = self {
+        if let Self::Drawn(bar, _) = self {
             bar.finish_and_clear();
         }
     }
@@ -131,5 +145,18 @@ impl Lines {
         let separator = if message.is_empty() { "" } else { ", " };
         // Nobody to tell is no reason to stop.
         let _ = writeln!(std::io::stderr(), "{seconds} s: {done}{separator}{message}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_nothing_there_is_no_percentage() {
+        assert!(Unit::Bytes.template(1).contains("{percent"));
+        assert!(!Unit::Bytes.template(0).contains("{percent"));
+        assert_eq!(Unit::Bytes.line(0, 0), "nothing to read");
+        assert_eq!(Unit::Bytes.line(0, 2048), "0 B of 2.00 KiB");
     }
 }

@@ -9,14 +9,14 @@ use arrow_array::builder::{
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 use howdah_pipeline::{CheckpointEntry, Checkpoints, PipelineConfig};
-use howdah_state::{At, StateReader, TableInfo, list_tables};
+use howdah_state::{At, ErrorKind, StateReader, TableInfo, list_tables};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Look at the state of a pipeline, also while it runs
 ///
 /// State tables are Apache Paimon tables: other engines can read them too. These commands take no
-/// lock and stop nothing.
+/// lock and stop nothing, and of a pipeline only its state must be there.
 #[derive(Debug, clap::Args)]
 #[command(
     arg_required_else_help = true,
@@ -25,7 +25,10 @@ use std::sync::Arc;
   howdah state get q18.toml last bidder=1001 auction=1000
   howdah state scan q18.toml last --limit 5
   howdah state checkpoints q18.toml
-  howdah state scan q18.toml last --at 41 --output csv > as-of-41.csv"
+  howdah state scan q18.toml last --at 41 --output csv > as-of-41.csv
+
+Exit codes: 0 shown, 1 it cannot be read, 2 wrong arguments, a wrong pipeline file, or no such table
+or checkpoint; 3 `get` found no row."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -115,14 +118,26 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Command::Get { place, table, key, version, print } => {
             let reader = Location::find(&place.place)?.open(table)?;
             let key = key_values(&reader, key)?;
-            let rows = reader.get(&version.at(), &key).map_err(anyhow::Error::from)?;
-            table::print(&reader.schema(), &rows, print.output)
+            let rows = reader.get(&version.at(), &key).map_err(failure)?;
+            table::print(&reader.schema(), &rows, print.output)?;
+            if rows.iter().all(|batch| batch.num_rows() == 0) {
+                return Err(Failure::Nothing(format!("no row of {table} has this key")));
+            }
+            Ok(())
         }
         Command::Scan { place, table, limit, version, print } => {
             let reader = Location::find(&place.place)?.open(table)?;
-            let rows = reader.scan(&version.at(), *limit).map_err(anyhow::Error::from)?;
+            let rows = reader.scan(&version.at(), *limit).map_err(failure)?;
             table::print(&reader.schema(), &rows, print.output)
         }
+    }
+}
+
+/// What is not there, or cannot be a value, is a wrong argument; anything else is a failure.
+fn failure(error: howdah_state::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::InvalidArgument => Failure::Usage(error.into()),
+        _ => Failure::Failed(error.into()),
     }
 }
 

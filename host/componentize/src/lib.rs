@@ -7,16 +7,48 @@ pub use toolchain::{OVERRIDE, TARGET, Toolchain};
 
 use anyhow::{Context, Result};
 use std::path::Path;
-use wit_component::ComponentEncoder;
+use wit_component::{ComponentEncoder, StringEncoding};
+use wit_parser::{Resolve, SourceMap};
 
-/// Wraps a core module as a component, and checks it.
+/// Wraps a core module as a component, and checks it. The module says itself which interfaces it
+/// has, as the Rust SDK has it do.
 ///
 /// # Errors
-/// When a file cannot be read or written, or the module has no description of its interfaces, as
-/// the SDK puts one in.
+/// When a file cannot be read or written, or the module does not say so.
 pub fn encode(module: &Path, component: &Path) -> Result<()> {
-    let bytes =
-        std::fs::read(module).with_context(|| format!("cannot read {}", module.display()))?;
+    write_component(read(module)?, module, component)
+}
+
+/// The same for a core module that does not say so, as those of C compilers: it has what a world
+/// has. `sources` are the WIT files of the package, name and text.
+///
+/// # Errors
+/// When a file cannot be read or written, or the module has not what the world has.
+pub fn encode_for_world(
+    module: &Path,
+    component: &Path,
+    sources: &[(&str, &str)],
+    world: &str,
+) -> Result<()> {
+    let mut bytes = read(module)?;
+    let mut map = SourceMap::default();
+    for (name, text) in sources {
+        map.push_str(name, *text);
+    }
+    let parsed = map.parse().map_err(|(_, error)| anyhow::anyhow!("bad WIT: {error}"))?;
+    let mut resolve = Resolve::default();
+    let package = resolve.push_group(parsed)?;
+    let world = resolve.select_world(&[package], Some(world))?;
+    let utf8 = StringEncoding::UTF8;
+    wit_component::embed_component_metadata(&mut bytes, &resolve, world, utf8, false)?;
+    write_component(bytes, module, component)
+}
+
+fn read(module: &Path) -> Result<Vec<u8>> {
+    std::fs::read(module).with_context(|| format!("cannot read {}", module.display()))
+}
+
+fn write_component(bytes: Vec<u8>, module: &Path, component: &Path) -> Result<()> {
     let bytes = ComponentEncoder::default()
         .validate(true)
         .module(&bytes)

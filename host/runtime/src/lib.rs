@@ -59,7 +59,8 @@ pub use engine::{Engine, EngineOptions};
 pub use error::{Error, ErrorKind, Result};
 pub use exports::Handlers;
 pub use inspect::{
-    CoreModule, CustomSection, Difference, DifferenceKind, Inspection, Memory, Producer,
+    CONTRACT_SOURCES, CoreModule, CustomSection, Difference, DifferenceKind, Inspection, Memory,
+    Producer,
 };
 pub use instance::{Context, Input, Instance, Output};
 pub use limits::Limits;

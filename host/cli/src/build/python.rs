@@ -10,20 +10,13 @@ use std::process::Command;
 const TOOL: &str = "componentize-py";
 
 pub(super) fn build(project: &Project) -> Result<()> {
-    let component = project.whole_component()?;
-    let stem = component.file_stem().unwrap_or_default().to_string_lossy();
-    let module = format!("{}.py", stem.replace('-', "_"));
-    if !project.directory.join(&module).is_file() {
-        return Err(Failure::usage(format!(
-            "{} has no {module}, the module that defines the operator of {stem}.wasm; rename it, or \
-             `component` in pipeline.toml",
-            project.directory.display()
-        )));
-    }
+    let (component, source) = (project.whole_component()?, project.source("py")?);
     let mut python = Command::new(python()?);
     python
         .current_dir(&project.directory)
-        .args(["-m", "howdah.build", &module, "--output"])
+        .args(["-m", "howdah.build"])
+        .arg(source)
+        .arg("--output")
         .arg(&component);
     run_tool(python, "howdah.build")
 }

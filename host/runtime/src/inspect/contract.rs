@@ -16,8 +16,8 @@ const NAME: &str = "operator";
 const LARGEST_WORLD: &str = "timed-operator";
 const SMALLEST_WORLD: &str = "stateful-operator";
 
-/// The contract, as this host was built with it.
-pub(super) const SOURCES: &[(&str, &str)] = &[
+/// The contract, as this host was built with it: the files of `wit/`, name and text.
+pub const CONTRACT_SOURCES: &[(&str, &str)] = &[
     ("clock.wit", include_str!("../../../../wit/clock.wit")),
     ("logging.wit", include_str!("../../../../wit/logging.wit")),
     ("metrics.wit", include_str!("../../../../wit/metrics.wit")),
@@ -97,7 +97,7 @@ impl Contract {
             )
         };
         let mut sources = SourceMap::default();
-        for (name, text) in SOURCES {
+        for (name, text) in CONTRACT_SOURCES {
             sources.push_str(name, *text);
         }
         let parsed = sources.parse().map_err(|(_, error)| host(error.to_string()))?;

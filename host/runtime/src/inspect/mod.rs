@@ -4,7 +4,7 @@ mod contract;
 mod sections;
 mod signature;
 
-pub use contract::{Difference, DifferenceKind};
+pub use contract::{CONTRACT_SOURCES, Difference, DifferenceKind};
 pub use sections::{CoreModule, CustomSection, Memory, Producer};
 
 use crate::{Error, ErrorKind, Result, check, component, engine};

@@ -36,7 +36,7 @@ fn every_file_of_the_contract_is_known() {
         .map(|file| file.expect("a file").file_name().into_string().expect("a name"))
         .collect();
     files.sort();
-    let mut known: Vec<&str> = contract::SOURCES.iter().map(|(name, _)| *name).collect();
+    let mut known: Vec<&str> = CONTRACT_SOURCES.iter().map(|(name, _)| *name).collect();
     known.sort_unstable();
     assert_eq!(files, known);
 }

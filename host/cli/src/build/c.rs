@@ -1,0 +1,58 @@
+//! Components of projects in C: a clang that brings its C library, which is Zig's, and what is needed
+//! after it.
+
+use super::{Project, run_tool};
+use crate::environment;
+use crate::failure::{Failure, Result};
+use howdah_componentize::encode_for_world;
+use howdah_runtime::CONTRACT_SOURCES;
+use std::path::Path;
+use std::process::Command;
+
+/// Where a project has its copy of the SDK.
+const SDK: &str = "howdah";
+/// What operators in C have: all that there is.
+const WORLD: &str = "timed-operator";
+
+pub(super) fn build(project: &Project) -> Result<()> {
+    let (component, source) = (project.whole_component()?, project.source("c")?);
+    let module = component.with_extension("core.wasm");
+    let mut compiler = compiler()?;
+    compiler
+        .current_dir(&project.directory)
+        .args(["-target", "wasm32-wasi", "-mexec-model=reactor", "-std=c11", "-O2", "-s", "-Wall"])
+        .args(["-I", SDK, "-o"])
+        .arg(&module)
+        .arg(source)
+        .arg(Path::new(SDK).join("howdah.c"));
+    run_tool(compiler, "the C compiler")?;
+    let encoded = encode_for_world(&module, &component, CONTRACT_SOURCES, WORLD);
+    // It was a step on the way.
+    let _ = std::fs::remove_file(&module);
+    Ok(encoded?)
+}
+
+/// Zig's compiler: of the checkout that this binary was built in, or on the search path.
+fn compiler() -> Result<Command> {
+    let path = environment::search_path();
+    let pythons = path.iter().map(|place| place.join("python3"));
+    let ours = environment::toolchain("c/bin/python");
+    for python in ours.into_iter().chain(pythons).filter(|python| python.is_file()) {
+        let mut probe = Command::new(&python);
+        let found = probe.args(["-c", "import ziglang"]).output();
+        if found.is_ok_and(|output| output.status.success()) {
+            let mut command = Command::new(python);
+            command.args(["-m", "ziglang", "cc"]);
+            return Ok(command);
+        }
+    }
+    if path.iter().any(|place| place.join("zig").is_file()) {
+        let mut command = Command::new("zig");
+        command.arg("cc");
+        return Ok(command);
+    }
+    Err(Failure::usage(
+        "a project in C needs a compiler for wasm32-wasi, and there is no Zig: `pip install \
+         ziglang==0.16.0`, or in a checkout of howdah `cargo xtask setup --c`",
+    ))
+}

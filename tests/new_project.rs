@@ -32,9 +32,10 @@ fn build_and_run(project: &Path) {
     assert!(built.stdout.contains("it runs on this host"), "{}", built.stdout);
     howdah(project, &["run", "pipeline.toml"]).success();
     let output = std::fs::read_dir(project.join("output")).unwrap();
-    let parts = output.map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    let files = output.map(|entry| entry.unwrap());
+    let parts = files.filter(|file| file.file_name().to_string_lossy().starts_with("part-"));
     let rows: Vec<String> = parts
-        .map(|part| std::fs::read_to_string(part).unwrap())
+        .map(|part| std::fs::read_to_string(part.path()).unwrap())
         .flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>())
         .collect();
     assert_eq!(rows.len(), 4, "{rows:?}");

@@ -16,7 +16,7 @@ use wit_parser::{Resolve, SourceMap};
 /// # Errors
 /// When a file cannot be read or written, or the module does not say so.
 pub fn encode(module: &Path, component: &Path) -> Result<()> {
-    write_component(read(module)?, module, component)
+    write_component(&read(module)?, module, component)
 }
 
 /// The same for a core module that does not say so, as those of C compilers: it has what a world
@@ -41,17 +41,17 @@ pub fn encode_for_world(
     let world = resolve.select_world(&[package], Some(world))?;
     let utf8 = StringEncoding::UTF8;
     wit_component::embed_component_metadata(&mut bytes, &resolve, world, utf8, false)?;
-    write_component(bytes, module, component)
+    write_component(&bytes, module, component)
 }
 
 fn read(module: &Path) -> Result<Vec<u8>> {
     std::fs::read(module).with_context(|| format!("cannot read {}", module.display()))
 }
 
-fn write_component(bytes: Vec<u8>, module: &Path, component: &Path) -> Result<()> {
+fn write_component(bytes: &[u8], module: &Path, component: &Path) -> Result<()> {
     let bytes = ComponentEncoder::default()
         .validate(true)
-        .module(&bytes)
+        .module(bytes)
         .and_then(ComponentEncoder::encode)
         .with_context(|| format!("cannot make a component of {}", module.display()))?;
     // Under its final name only when it is whole: a pipeline may be about to load it.

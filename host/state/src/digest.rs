@@ -24,17 +24,28 @@ pub(crate) fn properties<'a>(
 }
 
 /// The digest of such a snapshot.
-pub(crate) fn digest<'a>(
+fn digest<'a>(
     snapshot: i64,
     schema: i64,
     data_files: impl Iterator<Item = (u32, &'a DataFileMeta)>,
     index_files: &'a [(u32, IndexFileMeta)],
 ) -> String {
+    // A sum does not depend on the order.
+    let data =
+        data_files.fold(0_u64, |sum, (bucket, meta)| sum.wrapping_add(of_data_file(bucket, meta)));
+    combine(snapshot, schema, data, index_files)
+}
+
+/// The digest of such a snapshot; `data` is the sum of [`of_data_file`] over its data files.
+pub(crate) fn combine(
+    snapshot: i64,
+    schema: i64,
+    data: u64,
+    index_files: &[(u32, IndexFileMeta)],
+) -> String {
     let mut hasher = Xxh3::new();
     number(&mut hasher, snapshot);
     number(&mut hasher, schema);
-    // A sum does not depend on the order.
-    let data = data_files.fold(0_u64, |sum, (bucket, meta)| sum.wrapping_add(data(bucket, meta)));
     let index =
         index_files.iter().fold(0_u64, |sum, (of, meta)| sum.wrapping_add(index(*of, meta)));
     hasher.update(&data.to_le_bytes());
@@ -62,8 +73,8 @@ pub(crate) fn check<'a>(
     )))
 }
 
-/// Of everything that reading depends on.
-fn data(bucket: u32, meta: &DataFileMeta) -> u64 {
+/// The part of a data file: of everything that reading depends on.
+pub(crate) fn of_data_file(bucket: u32, meta: &DataFileMeta) -> u64 {
     let mut hasher = Xxh3::new();
     number(&mut hasher, i64::from(bucket));
     number(&mut hasher, i64::from(meta.level));

@@ -141,6 +141,7 @@ mod key_group;
 mod kind;
 mod lease;
 mod list_state;
+mod live_files;
 mod lock;
 mod manifest;
 mod map_state;

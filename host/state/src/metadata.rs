@@ -4,6 +4,7 @@ use crate::data_file::{Content, DamagedSidecar, DataFile};
 use crate::deletion_vector;
 use crate::digest;
 use crate::file_system::FileSystem;
+use crate::live_files::{Entry, LiveFiles};
 use crate::pin::{Pin, PinnedFile};
 use crate::schema::TableSchema;
 use crate::{Error, ErrorKind, Result};
@@ -161,100 +162,90 @@ pub(crate) fn read_snapshot_file(files: &FileSystem, path: &Path) -> Result<Snap
 pub(crate) struct SnapshotContent {
     pub(crate) manifests: Vec<ManifestFileMeta>,
     /// (bucket, data file).
-    pub(crate) data_files: Vec<(u32, DataFileMeta)>,
+    pub(crate) data_files: Vec<(u32, Arc<DataFileMeta>)>,
     /// (bucket, index file).
     pub(crate) index_files: Vec<(u32, IndexFileMeta)>,
-}
-
-impl SnapshotContent {
-    /// Its digest as the content of this snapshot.
-    fn digest(&self, snapshot: &Snapshot) -> String {
-        digest::digest(
-            snapshot.id(),
-            snapshot.schema_id(),
-            self.data_files.iter().map(|(bucket, meta)| (*bucket, meta)),
-            &self.index_files,
-        )
-    }
 }
 
 /// Reads what snapshots name, each manifest once.
 pub(crate) struct SnapshotReader<'a> {
     files: &'a FileSystem,
     table: &'a TableDirectory,
-    manifests: ManifestCache,
+    known: ManifestCache,
 }
 
-/// Manifests that have been read, by name: they never change.
-pub(crate) type ManifestCache = HashMap<String, Arc<Vec<Entry>>>;
-
-/// An entry of a manifest.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    added: bool,
-    bucket: u32,
-    file: DataFileMeta,
+/// What is known of manifests that have been read: they never change.
+#[derive(Debug, Default)]
+pub(crate) struct ManifestCache {
+    entries: HashMap<String, Arc<Vec<Entry>>>,
+    /// Of the snapshot that was read last.
+    live: LiveFiles,
 }
 
 impl<'a> SnapshotReader<'a> {
     pub(crate) fn new(files: &'a FileSystem, table: &'a TableDirectory) -> Self {
-        Self::with_cache(files, table, HashMap::new())
+        Self::with_cache(files, table, ManifestCache::default())
     }
 
     /// A reader that knows some manifests already.
     pub(crate) fn with_cache(
         files: &'a FileSystem,
         table: &'a TableDirectory,
-        manifests: ManifestCache,
+        known: ManifestCache,
     ) -> Self {
-        Self { files, table, manifests }
+        Self { files, table, known }
     }
 
-    /// Of the manifests that were read, those that this snapshot names.
+    /// Of the manifests that were read, those that this snapshot, which was read last, names.
     pub(crate) fn into_cache(mut self, content: &SnapshotContent) -> ManifestCache {
         let named = content.manifests.iter().map(ManifestFileMeta::file_name);
-        named.filter_map(|name| self.manifests.remove_entry(name)).collect()
+        let entries = named.filter_map(|name| self.known.entries.remove_entry(name)).collect();
+        ManifestCache { entries, live: self.known.live }
     }
 
     pub(crate) fn read(&mut self, snapshot: &Snapshot) -> Result<SnapshotContent> {
-        self.read_unchecked(snapshot)
-            .and_then(|content| {
-                let names = content.manifests.iter().map(ManifestFileMeta::file_name);
-                digest::check(&self.table.name, snapshot, names, &content.digest(snapshot))?;
-                Ok(content)
-            })
-            .map_err(|error| match error.kind() {
-                // A name that leads nowhere may be damaged itself.
-                ErrorKind::Corrupt => error.within(&format!(
-                    "snapshot-{} ({}, {})",
-                    snapshot.id(),
-                    snapshot.base_manifest_list(),
-                    snapshot.delta_manifest_list()
-                )),
-                _ => error,
-            })
+        // What comes of a damaged manifest must not be where the next one begins.
+        let mut live = std::mem::take(&mut self.known.live);
+        let content = self.read_unchecked(snapshot, &mut live).and_then(|content| {
+            let names = content.manifests.iter().map(ManifestFileMeta::file_name);
+            let (id, schema) = (snapshot.id(), snapshot.schema_id());
+            let found = digest::combine(id, schema, live.sum(), &content.index_files);
+            digest::check(&self.table.name, snapshot, names, &found)?;
+            Ok(content)
+        });
+        let content = content.map_err(|error| match error.kind() {
+            // A name that leads nowhere may be damaged itself.
+            ErrorKind::Corrupt => error.within(&format!(
+                "snapshot-{} ({}, {})",
+                snapshot.id(),
+                snapshot.base_manifest_list(),
+                snapshot.delta_manifest_list()
+            )),
+            _ => error,
+        })?;
+        self.known.live = live;
+        Ok(content)
     }
 
-    fn read_unchecked(&mut self, snapshot: &Snapshot) -> Result<SnapshotContent> {
+    fn read_unchecked(
+        &mut self,
+        snapshot: &Snapshot,
+        live: &mut LiveFiles,
+    ) -> Result<SnapshotContent> {
         let mut manifests = self.read_list(snapshot.base_manifest_list())?;
         manifests.extend(self.read_list(snapshot.delta_manifest_list())?);
-        let mut live: BTreeMap<(u32, i32, String), DataFileMeta> = BTreeMap::new();
-        for manifest in &manifests {
-            for entry in self.read_manifest(manifest.file_name())?.iter() {
-                let key = (entry.bucket, entry.file.level, entry.file.file_name.clone());
-                if entry.added {
-                    live.insert(key, entry.file.clone());
-                } else {
-                    live.remove(&key);
-                }
-            }
+        let known = live.known(manifests.iter().map(ManifestFileMeta::file_name));
+        if known == 0 {
+            *live = LiveFiles::default();
+        }
+        for manifest in manifests.iter().skip(known).map(ManifestFileMeta::file_name) {
+            live.follow(manifest, &self.read_manifest(manifest)?);
         }
         let index_files = match snapshot.index_manifest() {
             Some(name) => self.read_index_manifest(name)?,
             None => Vec::new(),
         };
-        let data_files = live.into_iter().map(|((bucket, ..), file)| (bucket, file)).collect();
-        Ok(SnapshotContent { manifests, data_files, index_files })
+        Ok(SnapshotContent { manifests, data_files: live.files().collect(), index_files })
     }
 
     fn read_list(&self, name: &str) -> Result<Vec<ManifestFileMeta>> {
@@ -265,7 +256,7 @@ impl<'a> SnapshotReader<'a> {
     }
 
     fn read_manifest(&mut self, name: &str) -> Result<Arc<Vec<Entry>>> {
-        if let Some(known) = self.manifests.get(name) {
+        if let Some(known) = self.known.entries.get(name) {
             return Ok(known.clone());
         }
         let path = self.table.manifests().join(name);
@@ -290,11 +281,11 @@ impl<'a> SnapshotReader<'a> {
                     Error::corrupt(format!("manifest {} names no bucket", path.display()))
                 })?;
                 let added = kind == FileKind::Add;
-                Ok(Entry { added, bucket, file: entry.file().clone() })
+                Ok(Entry { added, bucket, file: Arc::new(entry.file().clone()) })
             })
             .collect::<Result<_>>()?;
         let entries = Arc::new(entries);
-        self.manifests.insert(name.to_owned(), entries.clone());
+        self.known.entries.insert(name.to_owned(), entries.clone());
         Ok(entries)
     }
 
@@ -343,7 +334,7 @@ pub(crate) fn open_pin(
             ))
         })?;
         of_bucket.push(PinnedFile {
-            file: DataFile::new(*bucket, meta.clone(), opened),
+            file: DataFile::new(*bucket, DataFileMeta::clone(meta), opened),
             dead: Arc::new(dead.remove(&meta.file_name).unwrap_or_default()),
         });
     }

@@ -307,9 +307,13 @@ impl CheckpointStore {
                 schemas: content.schemas.clone(),
                 files: Vec::new(),
             };
+            // Where the table lies in the target, and then each of its files.
+            let mut place = document::place(request.tenant, &table.name, "");
+            let place_length = place.len();
             for named in content.files() {
-                let place = document::place(request.tenant, &table.name, &named.path);
-                let from = directory.root.join(&named.path);
+                place.truncate(place_length);
+                place.push_str(&named.path);
+                let from = || directory.root.join(&named.path);
                 let sum = match self.held.0.get(&place) {
                     Some(held) if named.bytes.is_none_or(|bytes| bytes == held.sum.bytes) => {
                         plan.reused_files += 1;
@@ -319,13 +323,14 @@ impl CheckpointStore {
                     Some(held) => {
                         return Err(Error::corrupt(format!(
                             "{} should be the same file as {}, but that has {} bytes",
-                            from.display(),
+                            from().display(),
                             self.target.describe(&file_path(&place)),
                             held.sum.bytes
                         )));
                     }
-                    None if named.optional && !files.exists(&from)? => continue,
+                    None if named.optional && !files.exists(&from())? => continue,
                     None => {
+                        let from = from();
                         let bytes = files.size(&from)?;
                         check_length(&from, bytes, named.bytes)?;
                         plan.new_files += 1;
@@ -336,6 +341,7 @@ impl CheckpointStore {
                             Some(meta) => checksum_of(files, directory, meta)?,
                             None => None,
                         };
+                        let place = place.clone();
                         new.push(NewFile { table, file, from, place, bytes, crc32 });
                         Sum { bytes, crc32: 0 }
                     }

@@ -65,7 +65,8 @@ impl TableContent {
         let bytes = |size: i64| u64::try_from(size).ok();
         let named =
             |path: String, bytes: Option<u64>| Named { path, bytes, optional: false, data: None };
-        let manifest = |name: &str, bytes| named(format!("manifest/{name}"), bytes);
+        // Many strings at every checkpoint: `concat` makes each in one piece.
+        let manifest = |name: &str, bytes| named(["manifest/", name].concat(), bytes);
         let mut all = vec![
             manifest(self.snapshot.base_manifest_list(), None),
             manifest(self.snapshot.delta_manifest_list(), None),
@@ -81,15 +82,19 @@ impl TableContent {
             self.content
                 .index_files
                 .iter()
-                .map(|(_, meta)| named(format!("index/{}", meta.file_name), bytes(meta.file_size))),
+                .map(|(_, meta)| named(["index/", &meta.file_name].concat(), bytes(meta.file_size))),
         );
+        let (mut bucket_before, mut directory) = (None, String::new());
         for (bucket, meta) in &self.content.data_files {
+            if bucket_before.replace(*bucket) != Some(*bucket) {
+                directory = format!("bucket-{bucket}/");
+            }
             all.push(Named {
                 data: Some(meta),
-                ..named(format!("bucket-{bucket}/{}", meta.file_name), bytes(meta.file_size))
+                ..named([&directory, meta.file_name.as_str()].concat(), bytes(meta.file_size))
             });
             all.extend(meta.extra_files.iter().map(|name| Named {
-                path: format!("bucket-{bucket}/{name}"),
+                path: [&directory, name.as_str()].concat(),
                 bytes: None,
                 optional: true,
                 data: None,

@@ -101,7 +101,7 @@ fn fill(
     let _leases = super::lease(files, &tables_of(request)?)?;
     let mut contents = Vec::new();
     for (source, snapshot) in tables_of(request)? {
-        let content = TableContent::read(files, &source, snapshot, &mut ManifestCache::new())?;
+        let content = TableContent::read(files, &source, snapshot, &mut ManifestCache::default())?;
         contents.push((source, content));
     }
     let data = || contents.iter().flat_map(|(_, content)| &content.content.data_files);
@@ -219,7 +219,8 @@ fn write_manifests(
         .ok_or_else(|| Error::corrupt(format!("table {} has no schema", to.name)))?;
     let schema = TableSchema::decode(&to.name, schema.file.as_bytes())?;
     let live = &content.content.data_files;
-    let added: Vec<_> = live.iter().map(|(bucket, meta)| (FileKind::Add, *bucket, meta)).collect();
+    let added: Vec<_> =
+        live.iter().map(|(bucket, meta)| (FileKind::Add, *bucket, &**meta)).collect();
     let buckets = schema.key_groups.parallelism();
     let manifest = manifest::write(files, to, from.schema_id(), buckets, &added)?;
     let base = manifest::write_list(files, to, "0", manifest.as_slice())?;
@@ -229,7 +230,7 @@ fn write_manifests(
     written.extend(manifest.iter().map(|meta| meta.file_name().to_owned()));
     written.extend(index_manifest.clone());
     let rows = live.iter().map(|(_, meta)| meta.row_count).sum();
-    let data_files = live.iter().map(|(bucket, meta)| (*bucket, meta));
+    let data_files = live.iter().map(|(bucket, meta)| (*bucket, &**meta));
     let properties = digest::properties(from.id(), from.schema_id(), data_files, index_files);
     let snapshot = Snapshot::builder()
         .version(from.version())

@@ -15,13 +15,16 @@ use crate::{
     Clock, Column, ColumnType, Error, ErrorKind, Faults, KeyEncoder, KeyGroups, ListState,
     MapState, ReadMode, ReducingState, Result, StateKind, Timers, ValueState,
 };
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+/// How long [`StateStore::wait_published`] waits at a time.
+const WAIT: Duration = Duration::from_secs(3600);
 
 /// How a store behaves. The defaults suit a pipeline on one machine; change one with
 /// `StoreOptions { sync: false, ..StoreOptions::default() }`.
@@ -385,6 +388,24 @@ impl StateStore {
     /// # Errors
     /// The error that stopped a table meanwhile.
     pub fn wait_published(&self, checkpoint: u64) -> Result<Vec<(String, i64)>> {
+        loop {
+            if let Some(snapshots) = self.wait_published_for(checkpoint, WAIT)? {
+                return Ok(snapshots);
+            }
+        }
+    }
+
+    /// The same, for so long at most; `None` when the time is over. What was reported meanwhile
+    /// is kept, so it may be called again.
+    ///
+    /// # Errors
+    /// The error that stopped a table meanwhile.
+    pub fn wait_published_for(
+        &self,
+        checkpoint: u64,
+        timeout: Duration,
+    ) -> Result<Option<Vec<(String, i64)>>> {
+        let start = crate::seam::now();
         let names: Vec<String> =
             self.tables.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
         let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
@@ -397,13 +418,15 @@ impl StateStore {
                 .collect();
             if snapshots.len() == names.len() {
                 published.retain(|(other, _), _| *other > checkpoint);
-                return Ok(snapshots);
+                return Ok(Some(snapshots));
             }
-            match self.events.1.recv().map_err(|_| closed())? {
-                StateEvent::Published { table, checkpoint, snapshot, .. } => {
+            match self.events.1.recv_timeout(timeout.saturating_sub(start.elapsed())) {
+                Ok(StateEvent::Published { table, checkpoint, snapshot, .. }) => {
                     published.insert((checkpoint, table), snapshot);
                 }
-                StateEvent::Failed { error, .. } => return Err(error),
+                Ok(StateEvent::Failed { error, .. }) => return Err(error),
+                Err(RecvTimeoutError::Timeout) => return Ok(None),
+                Err(RecvTimeoutError::Disconnected) => return Err(closed()),
             }
         }
     }

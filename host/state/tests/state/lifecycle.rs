@@ -378,6 +378,8 @@ fn waiting_for_a_checkpoint_returns_its_snapshot_of_every_table() {
     write(0, 2);
     write(1, 1);
     let first = store.wait_published(1).unwrap();
+    let none = store.wait_published_for(2, std::time::Duration::from_millis(1)).unwrap();
+    assert_eq!(none, None);
     write(1, 2);
     let second = store.wait_published(2).unwrap();
 

@@ -15,7 +15,7 @@ use crate::metadata::{
 use crate::metrics::OnDisk;
 use crate::orphans::orphans;
 use crate::pin::{Pin, PinnedFile};
-use crate::retention::Retention;
+use crate::retention::{Retention, put_back_leased};
 use crate::schema::TableSchema;
 use crate::{Error, ErrorKind, Result};
 use paimon::spec::{CommitKind, FileKind, IndexFileMeta, ManifestFileMeta, Snapshot};
@@ -119,6 +119,7 @@ impl Committer {
     ) -> Result<Self> {
         // Nothing is removed before what is to be restored has been read.
         let latest = snapshot_to_restore(&files, &table, snapshot)?;
+        put_back_leased(&files, &table)?;
         let mut reader = SnapshotReader::new(&files, &table);
         let content = reader.read(&latest)?;
         let pin =

@@ -13,6 +13,9 @@ use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 
+/// Begins the names of snapshots that are set aside; their number follows.
+const ASIDE_PREFIX: &str = ".snapshot-";
+
 /// How often expired snapshots are looked for while one is retained.
 const LOOKS_PER_RETENTION: u64 = 16;
 
@@ -199,7 +202,7 @@ impl Retention {
         // No crash may bring back the tag of a snapshot that is gone.
         files.sync_directory(&table.tags())?;
         for id in &expired {
-            let aside = table.snapshots().join(format!(".snapshot-{id}{TEMPORARY_SUFFIX}"));
+            let aside = table.snapshots().join(format!("{ASIDE_PREFIX}{id}{TEMPORARY_SUFFIX}"));
             files.rename(&table.snapshot(*id), &aside)?;
             self.set_aside.push((*id, aside));
             self.snapshots.remove(id);
@@ -242,6 +245,30 @@ impl Retention {
         }
         Ok(())
     }
+}
+
+/// Puts snapshots back that a crash left aside, although a reader holds them. Their files are
+/// all there: those go after what is aside.
+///
+/// # Errors
+/// `Storage` when leases cannot be read, or the snapshot cannot be renamed.
+pub(crate) fn put_back_leased(files: &FileSystem, table: &TableDirectory) -> Result<()> {
+    let number = |name: &String| -> Option<i64> {
+        name.strip_prefix(ASIDE_PREFIX)?.strip_suffix(TEMPORARY_SUFFIX)?.parse().ok()
+    };
+    let aside: Vec<(i64, PathBuf)> = files
+        .list(&table.snapshots())?
+        .iter()
+        .filter_map(|name| Some((number(name)?, table.snapshots().join(name))))
+        .collect();
+    if aside.is_empty() {
+        return Ok(());
+    }
+    let leased = leased_snapshots(files, table, crate::seam::wall_clock_ms())?;
+    for (id, path) in aside.iter().filter(|(id, _)| leased.contains(id)) {
+        files.rename(path, &table.snapshot(*id))?;
+    }
+    files.sync_directory(&table.snapshots())
 }
 
 #[cfg(test)]

@@ -164,3 +164,25 @@ fn orphans_are_not_looked_for_when_a_snapshot_cannot_be_read() {
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert_eq!(files_in(warehouse, "bucket-0"), before);
 }
+
+#[test]
+fn held_snapshot_that_a_crash_left_aside_is_there_after_the_next_opening() {
+    let directory = scratch();
+    let warehouse = directory.path();
+    let mut fixture = Fixture::open(warehouse, 1, eager(), Restore::Fresh).unwrap();
+    let wanted = rows(&[(1, 1, "a")]);
+    fixture.put(&wanted).unwrap();
+    let first = fixture.checkpoint(1);
+    let reader = StateReader::open(warehouse, "default", TABLE).unwrap();
+    let _lease = reader.hold(&At::Snapshot(first), 60_000).unwrap();
+    fixture.put(&rows(&[(1, 2, "b")])).unwrap();
+    let last = fixture.checkpoint(2);
+    fixture.table.retain(&[(2, last)]).unwrap();
+    fixture.store.close().unwrap();
+    // As an expiry leaves it that dies before it looks for leases.
+    let snapshots = warehouse.join("default.db").join(TABLE).join("snapshot");
+    let aside = snapshots.join(format!(".snapshot-{first}.tmp"));
+    std::fs::rename(snapshots.join(format!("snapshot-{first}")), aside).unwrap();
+    drop(Fixture::open(warehouse, 1, eager(), Restore::Snapshot(last)).unwrap());
+    assert_eq!(scan(warehouse, At::Snapshot(first)).unwrap(), wanted);
+}

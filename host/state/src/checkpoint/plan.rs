@@ -79,10 +79,9 @@ impl TableContent {
                 .map(|meta| manifest(meta.file_name(), bytes(meta.file_size()))),
         );
         all.extend(
-            self.content
-                .index_files
-                .iter()
-                .map(|(_, meta)| named(["index/", &meta.file_name].concat(), bytes(meta.file_size))),
+            self.content.index_files.iter().map(|(_, meta)| {
+                named(["index/", &meta.file_name].concat(), bytes(meta.file_size))
+            }),
         );
         let (mut bucket_before, mut directory) = (None, String::new());
         for (bucket, meta) in &self.content.data_files {

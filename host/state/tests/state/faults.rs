@@ -154,18 +154,23 @@ pub(crate) fn check(warehouse: &Path, acknowledged: &Acknowledged) {
     let mut model =
         acknowledged.last_key_value().map_or_else(Model::new, |(_, (_, model))| model.clone());
     let parallelism = acknowledged.last_key_value().map_or(2, |(last, _)| parallelism(*last));
-    let open = |restore| Fixture::open(warehouse, parallelism, eager(), restore).unwrap();
-    let mut fixture = open(restore);
+    let open = |options, restore| Fixture::open(warehouse, parallelism, options, restore).unwrap();
+    // Merges and expiry would change the files while they are looked at.
+    let at_rest =
+        || StoreOptions { merge_trigger_runs: 50, snapshot_retained_ms: 600_000, ..eager() };
+    let mut fixture = open(at_rest(), restore);
     assert_no_orphans(warehouse);
     assert_eq!(fixture.get(&ids).unwrap(), model);
     for (checkpoint, (_, model)) in acknowledged {
         assert_eq!(&scan(warehouse, At::Checkpoint(*checkpoint)).unwrap(), model);
     }
+    drop(fixture);
+    let mut fixture = open(eager(), restore);
     let next = acknowledged.last_key_value().map_or(1, |(checkpoint, _)| checkpoint + 1);
     change(&mut fixture, &mut model, next).unwrap();
     let snapshot = fixture.checkpoint(next);
     fixture.store.close().unwrap();
-    let mut fixture = open(Restore::Snapshot(snapshot));
+    let mut fixture = open(at_rest(), Restore::Snapshot(snapshot));
     assert_eq!(fixture.get(&ids).unwrap(), model);
     assert_no_orphans(warehouse);
 }

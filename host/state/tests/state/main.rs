@@ -21,6 +21,7 @@ mod faults;
 mod fixture;
 mod foreign;
 mod format;
+mod kind_faults;
 mod kinds;
 mod leases;
 mod lifecycle;
@@ -31,6 +32,8 @@ mod oracle;
 mod oracles;
 mod probes;
 mod rescales;
+#[cfg(feature = "s3")]
+mod s3;
 mod soak;
 mod ttl;
 mod types;

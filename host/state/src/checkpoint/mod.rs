@@ -9,6 +9,7 @@ mod plan;
 mod restore;
 mod savepoint;
 mod target;
+mod url;
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use document::fuzz as fuzz_document;

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Files that are downloaded at a time.
 const CONCURRENT_FILES: usize = 8;
-/// Bytes that are uploaded and downloaded at a time.
-const CHUNK_BYTES: usize = 4 << 20;
+/// Bytes that are uploaded and downloaded at a time; object stores take no parts below 5 MiB.
+const CHUNK_BYTES: usize = 8 << 20;
 /// Threads that link and check local files.
 const LOCAL_THREADS_LIMIT: usize = 8;
 
@@ -108,9 +108,9 @@ impl CheckpointTarget {
     /// get there by upload. A write must be seen whole or not at all, as object stores do it.
     /// Nothing keeps a second process from using it: see to that.
     ///
-    /// This crate brings no service with it. For S3, add `opendal-service-s3` and
-    /// `opendal-http-transport-reqwest` 0.58 and make the operator of them; the same goes for
-    /// other services.
+    /// For S3 there is [`CheckpointTarget::from_url`]. For other services, add their crate
+    /// (`opendal-service-..` 0.58, and `opendal-http-transport-reqwest`) and make the operator of
+    /// it.
     ///
     /// ```
     /// use howdah_state::opendal_core::{Operator, services::Memory};

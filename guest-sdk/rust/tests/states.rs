@@ -318,6 +318,19 @@ fn a_map_of_many_pages_is_read_whole() -> Result<()> {
 }
 
 #[test]
+fn a_long_list_among_many_is_read_whole() -> Result<()> {
+    let mut host = TestHost::<Obedient>::new()?;
+    host.process((0..3_000).map(|n| order(n % 1_000 / 999, "append", n, 0)))?;
+    host.process((0..1_000).map(|n| order(n, "append", n, 0)))?;
+    let answers = host.process((0..1_000).map(|n| order(n, "list", 0, 0)))?;
+    let list = host.list::<Number>("list", &OrderKey { key: 0 })?;
+    assert_eq!((answers[0].row.text.clone(), list.len()), (format!("{list:?}"), 2_998));
+    assert_eq!(answers[999].row.text, format!("{:?}", [Number { value: 999 }]));
+    assert_eq!(host.calls("list")?.gets, 2, "the others, and the long one");
+    Ok(())
+}
+
+#[test]
 fn a_sum_that_does_not_fit_fails_the_batch_and_names_the_field() -> Result<()> {
     let mut host = TestHost::<Obedient>::new()?;
     host.process([order(1, "add", i64::MAX, 0)])?;

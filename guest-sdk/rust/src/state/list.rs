@@ -2,7 +2,7 @@ use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::rc::Rc;
 
-use super::{DuringCall, Link, check_grouped, recycle, u32_buffer};
+use super::{DuringCall, Link, check_grouped, recycle, rows_of_each, u32_buffer};
 use crate::columns::Column;
 use crate::{CurrentKey, Error, Key, Result, Row, columns, host, row, wit};
 
@@ -110,22 +110,34 @@ impl<V: Row + Clone> Table<V> {
             list.is_none_or(|list| !list.is_cleared && list.loaded.is_none())
         };
         let keys = self.link.beside(key, is_unknown);
-        let selected = self.link.selected(&keys);
-        let rows = self.link.call(|handle| handle.get(&selected, u32::MAX))?;
+        for long in self.load_lists(&keys, rows_of_each(keys.len()))? {
+            if !self.load_lists(&[long], u32::MAX)?.is_empty() {
+                return Err(Error::new("the list of a key is too long to be read"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads these lists, and gives the keys of those that are longer than `limit`.
+    fn load_lists(&mut self, keys: &[u32], limit: u32) -> Result<Vec<u32>> {
+        let selected = self.link.selected(keys);
+        let rows = self.link.call(|handle| handle.get(&selected, limit))?;
         let key_of = check_grouped::<V>(rows.rows, &rows.key_of, &rows.columns, keys.len())?;
         let truncated = rows.truncated.unwrap_or_default();
         let load = self.loads.len();
+        let mut long = Vec::new();
         let mut start = 0;
         for (position, key) in keys.iter().enumerate() {
-            if columns::bit(&truncated, position) {
-                return Err(Error::new("the list of a key is too long to be read"));
-            }
             let end = key_of.partition_point(|key| *key as usize <= position);
-            self.list(*key).loaded = Some((load, start..end));
+            if columns::bit(&truncated, position) {
+                long.push(*key);
+            } else {
+                self.list(*key).loaded = Some((load, start..end));
+            }
             start = end;
         }
         self.loads.push(rows.columns);
-        Ok(())
+        Ok(long)
     }
 
     fn commit(&self) -> Result<()> {

@@ -3,7 +3,7 @@ use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 use std::rc::Rc;
 
-use super::{DuringCall, Link, Loaded, check_grouped, recycle, u32_buffer};
+use super::{DuringCall, Link, Loaded, check_grouped, recycle, rows_of_each, u32_buffer};
 use crate::columns::{Column, ColumnBuilder};
 use crate::{CurrentKey, Key, Result, Row, columns, host, row, wit};
 
@@ -297,7 +297,8 @@ impl<M: Key + Ord + Clone, V: Row + Clone> Table<M, V> {
         let is_unknown = |key: u32| self.maps.get(key as usize).is_none_or(|map| !map.is_complete);
         let keys = self.link.beside(key, is_unknown);
         let range = wit::MapRange { from: None, to: None };
-        for key in self.load_page(&keys, &range, PAGE_ROWS)?.truncated {
+        let limit = rows_of_each(keys.len()).min(PAGE_ROWS);
+        for key in self.load_page(&keys, &range, limit)?.truncated {
             self.load_range(key, &(..), usize::MAX)?;
         }
         for key in keys {

@@ -90,6 +90,14 @@ impl<H> Link<H> {
 /// How many keys' lists or maps are read whole at a time.
 const READ_KEYS: u32 = 1024;
 
+/// About how many rows are read at a time.
+const READ_ROWS: u32 = 65_536;
+
+/// How many rows of each key to read, when so many keys are read together.
+fn rows_of_each(keys: usize) -> u32 {
+    READ_ROWS / u32::try_from(keys).unwrap_or(u32::MAX).clamp(1, READ_KEYS)
+}
+
 /// A vector with more room than that is let go after the call that needed it.
 const KEPT_CAPACITY: usize = 1024;
 

@@ -9,6 +9,12 @@ import { Operator, binary, encode, safeInt64, valueState, view } from "../../gue
 const value = { value: binary };
 const field = { name: "value", type: binary };
 
+function hasOneRowAKey(rows, rowKeys, keyCount) {
+  if (rows !== keyCount) return false;
+  for (let row = 0; row < rows; row++) if (rowKeys[row] !== row) return false;
+  return true;
+}
+
 export default class Echo extends Operator {
   static key = { key: safeInt64 };
   static inputs = { input: { row: { key: safeInt64, ...value }, batch: "onBatch" } };
@@ -17,7 +23,7 @@ export default class Echo extends Operator {
 
   onBatch({ rows, columns, timestamps, rowKeys, keys }) {
     const { present, columns: [stored] } = this.values.loadColumns();
-    if (present || rows !== keys.rows || rowKeys.some((key, row) => key !== row)) {
+    if (present || !hasOneRowAKey(rows, rowKeys, keys.rows)) {
       this.oneByOne(rows, columns, timestamps, rowKeys, keys.rows, present, stored);
       return;
     }

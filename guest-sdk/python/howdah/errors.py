@@ -46,9 +46,10 @@ def to_contract(error: BaseException) -> contract.Err:
         message = str(error)
     else:
         message = f"{type(error).__name__}: {error}"
+    # Not `traceback.extract_tb`, which looks for the source: a component has no files.
     frames = [
-        f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} in {frame.name}"
-        for frame in traceback.extract_tb(error.__traceback__)
+        f"{frame.f_code.co_filename.rsplit('/', 1)[-1]}:{line} in {frame.f_code.co_name}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
     ]
     shown = frames[-TRACEBACK_LIMIT_FRAMES:]
     if shown:

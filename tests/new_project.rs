@@ -88,6 +88,20 @@ fn a_c_project_passes_its_test_builds_and_runs() {
 }
 
 #[test]
+fn a_javascript_project_passes_its_test_builds_and_runs() {
+    let binary = Path::new(env!("CARGO_BIN_EXE_howdah"));
+    let toolchain = binary.ancestors().nth(2).unwrap().join("toolchains/js/node_modules");
+    if !is_full() || !toolchain.is_dir() {
+        return; // `cargo xtask setup --js` gets what it needs.
+    }
+    let directory = tempfile::tempdir().unwrap();
+    howdah(directory.path(), &["new", "--lang", "js", "my-first"]).success();
+    let project = directory.path().join("my-first");
+    typed(&project, "node", &["--test"]).success();
+    build_and_run(&project);
+}
+
+#[test]
 fn a_project_has_an_operator_its_test_a_pipeline_and_events_under_its_name() {
     let directory = tempfile::tempdir().unwrap();
     let made = howdah(directory.path(), &["new", "--lang", "rust", "my-first"]).success();

@@ -1,6 +1,7 @@
 //! `howdah build`: makes a component of a project.
 
 mod c;
+mod js;
 mod python;
 mod rust;
 
@@ -28,7 +29,7 @@ use std::process::Command;
 What it needs:
   Rust        cargo, with `rustup target add wasm32-unknown-unknown`
   Python      componentize-py: `pip install componentize-py==0.25.1`
-  JavaScript  Node.js and what package.json names
+  JavaScript  Node.js and componentize-qjs: `npm ci` in the project's howdah/
   C           a clang for wasm32-wasi: `pip install ziglang==0.16.0`, or zig
 A checkout of howdah gets them with `cargo xtask setup`, and --python, --js or --c.
 
@@ -65,11 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Language::Rust => rust::build(&project)?,
         Language::Python => python::build(&project)?,
         Language::C => c::build(&project)?,
-        Language::Js => {
-            return Err(Failure::usage(format!(
-                "howdah build cannot build projects in {language} yet; see the README of the project"
-            )));
-        }
+        Language::Js => js::build(&project)?,
     }
     let bytes = std::fs::metadata(&project.component)
         .with_context(|| format!("no component came of it: {}", project.component.display()))?
@@ -104,10 +101,12 @@ impl Project {
         })
     }
 
-    /// The file with the operator: the component's name, with `_`, and this extension.
+    /// The file with the operator: the component's name with this extension, and with `_` where
+    /// the language has no `-` in names of modules.
     fn source(&self, extension: &str) -> Result<PathBuf> {
         let stem = self.component.file_stem().unwrap_or_default().to_string_lossy();
-        let file = PathBuf::from(format!("{}.{extension}", stem.replace('-', "_")));
+        let name = if extension == "js" { stem.to_string() } else { stem.replace('-', "_") };
+        let file = PathBuf::from(format!("{name}.{extension}"));
         if self.directory.join(&file).is_file() {
             return Ok(file);
         }

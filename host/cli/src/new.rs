@@ -138,7 +138,7 @@ fn write_project(
     Ok(())
 }
 
-const GIT_IGNORE: &str = "/output\n/state\n/target\n/node_modules\n__pycache__\n*.wasm\n*_test\n";
+const GIT_IGNORE: &str = "/output\n/state\n/target\nnode_modules\n__pycache__\n*.wasm\n*_test\n";
 
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let directory = path.parent().unwrap_or(Path::new(""));
@@ -180,7 +180,7 @@ fn next_steps(language: Language, name: &Name, sdk: Option<&Path>) -> String {
     let test = match language {
         Language::Rust => "cargo test",
         Language::Python => "python3 -m unittest",
-        Language::Js => "npm test",
+        Language::Js => "node --test",
         Language::C => &c_test,
     };
     let mut text = format!(

@@ -20,6 +20,7 @@ const OPERATORS: [&str; 8] = [
     "hostile",
     "obedient",
     "scripted",
+    "built-for-0-1-0",
 ];
 
 fn main() -> Result<()> {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
+mod built_before;
 mod code_cache;
 mod columns;
 mod compile;

@@ -4,7 +4,7 @@ use crate::bindings::types;
 use crate::component::Component;
 use crate::engine::Engine;
 use crate::exports::Exports;
-use crate::host::{CallScope, HostState, Subject, Task};
+use crate::host::{CallScope, HostState, Remains, Subject, Task};
 use crate::limits::{DESCRIBE_LIMIT_BYTES, Limits, display_bytes};
 use crate::metrics::InstanceMetrics;
 use crate::{Error, ErrorKind, Result, trap};
@@ -21,6 +21,9 @@ pub(crate) struct Guest {
     running: Option<Running>,
     /// Why it is gone.
     failure: Option<(ErrorKind, String)>,
+    /// Whether states and timers, without what the failed call wrote, outlive a failure.
+    keeps_remains: bool,
+    remains: Option<Remains>,
     /// As of the last call.
     metrics: InstanceMetrics,
     // Its thread ticks the epoch, without which no deadline passes.
@@ -40,6 +43,23 @@ impl Guest {
         limits: &Limits,
         task: Option<Task>,
     ) -> Result<Self> {
+        let host = HostState::new(subject, limits, task);
+        Self::of(component, limits, host)
+    }
+
+    /// The same, to go on where another instance failed.
+    pub(crate) fn after(
+        component: &Component,
+        subject: Subject,
+        limits: &Limits,
+        remains: Remains,
+    ) -> Result<Self> {
+        let host = HostState::after(subject, limits, remains);
+        Self::of(component, limits, host)
+    }
+
+    fn of(component: &Component, limits: &Limits, host: HostState) -> Result<Self> {
+        let subject = host.subject.clone();
         let engine = component.engine();
         let most = engine.options().memory_limit_bytes;
         if limits.memory_bytes > most {
@@ -64,11 +84,10 @@ impl Guest {
         }
         // Counts records besides bytes, so for batches it is only the outer bound; `Call` has the
         // exact one.
-        let hostcall_fuel = match task {
+        let hostcall_fuel = match host.task {
             Some(_) => limits.batch_bytes.saturating_mul(2).max(1 << 20),
             None => DESCRIBE_LIMIT_BYTES,
         };
-        let host = HostState::new(subject.clone(), limits, task);
         let mut store = Store::new(engine.wasmtime(), host);
         store.limiter(|host| &mut host.growth);
         store.set_hostcall_fuel(hostcall_fuel);
@@ -90,6 +109,8 @@ impl Guest {
             fuel,
             running: Some(Running { store, exports }),
             failure: None,
+            keeps_remains: false,
+            remains: None,
             _engine: engine.clone(),
         })
     }
@@ -123,9 +144,26 @@ impl Guest {
     /// The instance cannot go on: drops it.
     pub(crate) fn fail(&mut self, error: Error) -> Error {
         self.failure = Some((error.kind(), error.to_string()));
-        self.running = None;
         self.metrics.memory_bytes = 0;
+        if let Some(Running { store, .. }) = self.running.take()
+            && self.keeps_remains
+        {
+            self.remains = store.into_data().into_remains().map(|mut remains| {
+                remains.task.roll_back();
+                remains
+            });
+        }
         error
+    }
+
+    /// From now on states and timers outlive a failure.
+    pub(crate) fn keep_remains(&mut self) {
+        self.keeps_remains = true;
+    }
+
+    /// What outlived the failure of the instance.
+    pub(crate) fn take_remains(&mut self) -> Option<Remains> {
+        self.remains.take()
     }
 
     /// The host's side of the instance.

@@ -7,7 +7,9 @@ use crate::buffers::{self, BufferError, Encoded};
 use crate::component::Component;
 use crate::exports::Handlers;
 use crate::guest::{Guest, state_error};
-use crate::host::{BudgetExceeded, CallScope, DueTimers, Subject, Task, column_bytes};
+use crate::host::{
+    BudgetExceeded, CallScope, DueTimers, Subject, TIMERS_PER_CALL, Task, column_bytes,
+};
 use crate::limits::Limits;
 use crate::metrics::InstanceMetrics;
 use crate::spec::{OperatorSpec, OutputSpec, TimeDomain};
@@ -53,10 +55,15 @@ pub struct Context {
 /// of no more use, and has given back its memory.
 pub struct Instance {
     guest: Guest,
+    component: Component,
+    limits: Limits,
+    /// Whether a call that fails leaves states and timers as they were before.
+    is_transactional: bool,
     /// Whether each is a changelog, and its schema.
     inputs: Vec<(bool, SchemaRef)>,
     outputs: Vec<(OutputSpec, SchemaRef)>,
     handlers: Handlers,
+    context: Arc<Context>,
     watermark: i64,
     /// The watermark that the operator was told last.
     announced: i64,
@@ -84,6 +91,17 @@ pub struct Input<'a> {
     pub row_keys: &'a [u32],
 }
 
+/// Timers that were due and that the operator never heard of.
+#[derive(Debug, Clone)]
+pub struct DiscardedTimers {
+    /// The name of their family.
+    pub family: String,
+    /// The key of each; no key comes twice.
+    pub keys: KeyBatch,
+    /// When each was due, in milliseconds since the Unix epoch.
+    pub times: Vec<i64>,
+}
+
 /// Rows that an operator emitted on one output.
 #[derive(Debug, Clone)]
 pub struct Output {
@@ -109,24 +127,18 @@ impl Instance {
         let subject = Subject::Subtask(Arc::clone(&context));
         let task = task(&subject, spec, &context, limits, tables)?;
         let mut guest = Guest::new(component, subject, limits, Some(task))?;
-        let parameter = wit::Context {
-            pipeline: &context.pipeline,
-            operator: &context.operator,
-            subtask: context.subtask,
-            parallelism: context.parallelism,
-            config: &context.config,
-            restored_from: context.restored_from,
-        };
-        guest.call("open", CallScope::Named, |exports, store| {
-            exports.operator.call_open(store, parameter)
-        })?;
+        call_open(&mut guest, &context)?;
         Ok(Self {
             guest,
+            component: component.clone(),
+            limits: limits.clone(),
+            is_transactional: false,
             inputs: spec.inputs.iter().map(|input| (input.changelog, input.schema())).collect(),
             outputs: spec.outputs.iter().map(|o| (o.clone(), o.schema())).collect(),
             handlers: component.handlers(),
             watermark: context.watermark,
             announced: context.watermark,
+            context,
             watermark_regressions: 0,
             set_again: 0,
             rows_in: 0,
@@ -163,11 +175,14 @@ impl Instance {
             row_keys: row_keys.to_byte_slice(),
         };
         let scope = CallScope::Keys(Arc::clone(&keys));
+        self.begin()?;
         let outputs = self
             .guest
             .call("process", scope, |exports, store| exports.operator.call_process(store, input))?;
+        let outputs = self.take_outputs("process", outputs)?;
+        self.commit()?;
         self.rows_in += u64::from(rows);
-        self.take_outputs("process", outputs)
+        Ok(outputs)
     }
 
     /// The watermark of all inputs: no row with an event time at or before it is expected any
@@ -192,16 +207,16 @@ impl Instance {
     /// # Errors
     /// As for [`Self::process`].
     pub fn run_due(&mut self) -> Result<Option<Vec<Output>>> {
-        if let Some(due) = self.take_due()? {
-            return self.on_timers(due).map(Some);
-        }
-        let watermark = self.watermark;
-        let has_risen = self.announced < watermark;
-        self.announced = watermark;
-        if has_risen && self.handlers.watermark {
-            return self.on_watermark(watermark).map(Some);
-        }
-        Ok(None)
+        self.begin()?;
+        let due = self.take_due()?;
+        let has_risen = self.announced < self.watermark;
+        let outputs = match due {
+            Some(due) => Some(self.on_timers(due)?),
+            None if has_risen && self.handlers.watermark => Some(self.on_watermark()?),
+            None => None,
+        };
+        self.commit()?;
+        Ok(outputs)
     }
 
     /// Milliseconds until the next timer of processing time is due, by the clock; `None`: none is
@@ -282,14 +297,17 @@ impl Instance {
         Err(self.guest.fail(Error::new(ErrorKind::Limit, what)))
     }
 
-    fn on_watermark(&mut self, watermark: i64) -> Result<Vec<Output>> {
+    fn on_watermark(&mut self) -> Result<Vec<Output>> {
+        let watermark = self.watermark;
         let outputs = self.guest.call("on-watermark", CallScope::Named, |exports, store| {
             match &exports.watermark {
                 Some(handler) => handler.call_on_watermark(store, watermark),
                 None => Ok(Ok(Vec::new())),
             }
         })?;
-        self.take_outputs("on-watermark", outputs)
+        let outputs = self.take_outputs("on-watermark", outputs)?;
+        self.announced = watermark;
+        Ok(outputs)
     }
 
     /// Which of the handlers the operator has.
@@ -321,10 +339,13 @@ impl Instance {
     /// # Errors
     /// As for [`Self::process`].
     pub fn on_barrier(&mut self, checkpoint: u64) -> Result<Vec<Output>> {
+        self.begin()?;
         let outputs = self.guest.call("on-barrier", CallScope::Named, |exports, store| {
             exports.operator.call_on_barrier(store, checkpoint)
         })?;
-        self.take_outputs("on-barrier", outputs)
+        let outputs = self.take_outputs("on-barrier", outputs)?;
+        self.commit()?;
+        Ok(outputs)
     }
 
     /// Freezes states and timers at this checkpoint's barrier.
@@ -345,10 +366,94 @@ impl Instance {
     /// # Errors
     /// As for [`Self::process`].
     pub fn close(&mut self) -> Result<Vec<Output>> {
+        self.begin()?;
         let outputs = self
             .guest
             .call("close", CallScope::Named, |exports, store| exports.operator.call_close(store))?;
-        self.take_outputs("close", outputs)
+        let outputs = self.take_outputs("close", outputs)?;
+        self.commit()?;
+        Ok(outputs)
+    }
+
+    /// From now on a call that fails is undone: states and timers are as they were before it, and
+    /// [`Self::restart`] goes on from there. Each call then remembers what it changes, and the
+    /// write buffer of a state may grow by 64 MiB past its limit during a call; a call that
+    /// needs more than that fails.
+    pub fn keep_state_on_failure(&mut self) {
+        self.is_transactional = true;
+        self.guest.keep_remains();
+    }
+
+    /// Goes on with a new instance of the component after a call failed: with the same states
+    /// and timers, without what that call wrote to them. Calls `open`. Rows that the call had
+    /// are for the caller to hand over again, or not; timers that it had are due again.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Host`] unless a call has failed, with [`Self::keep_state_on_failure`] before
+    /// it; and as [`Component::instantiate`].
+    pub fn restart(&mut self) -> Result<()> {
+        let Some(remains) = self.guest.take_remains() else {
+            let what = format!("{} has nothing to go on with", self.guest.subject());
+            return Err(Error::new(ErrorKind::Host, what));
+        };
+        let subject = self.guest.subject().clone();
+        self.guest = Guest::after(&self.component, subject, &self.limits, remains)?;
+        self.guest.keep_remains();
+        self.set_again = 0;
+        call_open(&mut self.guest, &self.context)
+    }
+
+    /// How many timers are handed over in one call, at most; to find one that makes the operator
+    /// fail. `None`: as many as are good for speed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Operator`] and others after a failure: [`Self::restart`] first.
+    pub fn limit_timers(&mut self, limit: Option<usize>) -> Result<()> {
+        if let Some(task) = self.guest.host()?.task.as_mut() {
+            task.timers_per_call = limit.unwrap_or(TIMERS_PER_CALL).max(1);
+        }
+        Ok(())
+    }
+
+    /// Takes the timers that [`Self::run_due`] would hand over next, and does not: the operator
+    /// will never hear of them. `None`: none is due.
+    ///
+    /// # Errors
+    /// [`ErrorKind::State`] if timers cannot be read.
+    pub fn discard_due(&mut self) -> Result<Option<DiscardedTimers>> {
+        let Some(due) = self.take_due()? else { return Ok(None) };
+        let task = self.guest.host()?.task.as_ref();
+        let index = usize::try_from(due.timer).unwrap_or(usize::MAX);
+        let family = task.and_then(|task| task.timers.get(index));
+        Ok(Some(DiscardedTimers {
+            family: family.map(|family| family.name.clone()).unwrap_or_default(),
+            keys: due.keys,
+            times: due.times.to_vec(),
+        }))
+    }
+
+    /// With transactions: what is written from here on can be rolled back.
+    fn begin(&mut self) -> Result<()> {
+        self.in_transaction("the beginning of a call", Task::begin)
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        self.in_transaction("the end of a call", Task::commit)
+    }
+
+    fn in_transaction(
+        &mut self,
+        when: &str,
+        step: fn(&mut Task) -> howdah_state::Result<()>,
+    ) -> Result<()> {
+        if !self.is_transactional {
+            return Ok(());
+        }
+        let task = self.guest.host()?.task.as_mut();
+        task.map_or(Ok(()), step).map_err(|error| {
+            let error = state_error(self.guest.subject(), when, error);
+            self.guest.fail(error)
+        })
     }
 
     /// What it did so far.
@@ -444,6 +549,20 @@ impl fmt::Debug for Instance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Instance").field("subject", self.guest.subject()).finish_non_exhaustive()
     }
+}
+
+fn call_open(guest: &mut Guest, context: &Context) -> Result<()> {
+    let parameter = wit::Context {
+        pipeline: &context.pipeline,
+        operator: &context.operator,
+        subtask: context.subtask,
+        parallelism: context.parallelism,
+        config: &context.config,
+        restored_from: context.restored_from,
+    };
+    guest.call("open", CallScope::Named, |exports, store| {
+        exports.operator.call_open(store, parameter)
+    })
 }
 
 /// The keys, states and timers of the subtask.

@@ -62,7 +62,7 @@ pub use inspect::{
     CONTRACT_SOURCES, CoreModule, CustomSection, Difference, DifferenceKind, Inspection, Memory,
     Producer,
 };
-pub use instance::{Context, Input, Instance, Output};
+pub use instance::{Context, DiscardedTimers, Input, Instance, Output};
 pub use limits::Limits;
 pub use metrics::InstanceMetrics;
 pub use spec::{InputSpec, OperatorSpec, OutputSpec, StateSpec, TimeDomain, TimerSpec};

@@ -411,6 +411,13 @@ impl EncodedKeys {
         self.finish_key(hash)
     }
 
+    /// Removes the keys from this one on.
+    pub(crate) fn truncate(&mut self, keys: usize) {
+        self.hashes.truncate(keys);
+        self.offsets.truncate(keys + 1);
+        self.bytes.truncate(self.offsets.last().map_or(0, |end| *end as usize));
+    }
+
     /// Row keys of several parts: for each row, the bytes of key `keys.1[row]` and row `row` of
     /// `rest`, which goes first with `rest_first`.
     pub(crate) fn join(

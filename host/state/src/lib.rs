@@ -163,6 +163,7 @@ mod schema;
 mod seam;
 mod store;
 mod timers;
+mod undo;
 mod value_column;
 mod value_state;
 mod view;

@@ -129,6 +129,27 @@ impl MapState {
         self.rows.clear(keys.encoded(), CLEAR_ROWS)
     }
 
+    /// Begins a transaction; as [`crate::ValueState::begin`].
+    ///
+    /// # Errors
+    /// `Internal` when one is under way already.
+    pub fn begin(&mut self) -> Result<()> {
+        self.rows.begin()
+    }
+
+    /// Ends a transaction: what was written stays.
+    ///
+    /// # Errors
+    /// `Closed` after the background part has failed.
+    pub fn commit(&mut self) -> Result<()> {
+        self.rows.commit()
+    }
+
+    /// Ends a transaction: all is as it was when it began. Without one it does nothing.
+    pub fn roll_back(&mut self) {
+        self.rows.roll_back();
+    }
+
     /// Limits the answers to later calls: one that would be larger is `LimitExceeded`.
     pub fn limit_answers(&mut self, limit: AnswerLimit) {
         self.rows.limit = limit;

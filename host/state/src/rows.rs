@@ -17,6 +17,9 @@ use crossbeam_channel::Sender;
 use std::fmt;
 use std::sync::Arc;
 
+/// Bytes by which a transaction may let the write buffer grow past its limit.
+const TRANSACTION_LIMIT_BYTES: usize = 64 << 20;
+
 /// What a state holds for a list of keys: row `i` belongs to key `i`.
 #[derive(Debug, Clone)]
 pub struct Rows {
@@ -222,6 +225,9 @@ impl SubtaskRows {
 
     /// Hands the write buffer over at a barrier, or (`None`) because it is full.
     pub(crate) fn freeze(&mut self, checkpoint: Option<u64>) -> Result<()> {
+        if self.active.in_transaction() {
+            return Err(Error::internal("a barrier came in the middle of a transaction"));
+        }
         let fresh = WriteBuffer::with_room_of(&self.links.schema, &self.active);
         let buffer = Arc::new(std::mem::replace(&mut self.active, fresh));
         // A barrier never waits; a full buffer does while too many are on their way.
@@ -501,13 +507,28 @@ impl SubtaskRows {
     }
 
     pub(crate) fn make_room_for(&mut self, bytes: usize) -> Result<()> {
-        if self.active.has_room_for(bytes) { Ok(()) } else { self.freeze(None) }
+        if self.active.has_room_for(bytes) {
+            return Ok(());
+        }
+        if self.active.in_transaction() {
+            return Err(self.transaction_too_large());
+        }
+        self.freeze(None)
     }
 
-    /// Freezes the active buffer when it is full.
+    /// Freezes the active buffer when it is full. In a transaction it cannot be: what is frozen
+    /// may be published at any time.
     pub(crate) fn freeze_when_full(&mut self) -> Result<()> {
-        if self.active.memory_bytes() < self.links.write_buffer_limit_bytes {
+        let limit_bytes = self.links.write_buffer_limit_bytes;
+        if self.active.memory_bytes() < limit_bytes {
             return Ok(());
+        }
+        if self.active.in_transaction() {
+            let most_bytes = limit_bytes.saturating_add(TRANSACTION_LIMIT_BYTES);
+            return match self.active.memory_bytes() < most_bytes {
+                true => Ok(()),
+                false => Err(self.transaction_too_large()),
+            };
         }
         // Rows that were only read are a cache: nothing is lost with them, and a flush costs
         // more than reading them again.
@@ -518,6 +539,36 @@ impl SubtaskRows {
             }
         }
         self.freeze(None)
+    }
+}
+
+impl SubtaskRows {
+    /// What is done from here on can be rolled back.
+    pub(crate) fn begin(&mut self) -> Result<()> {
+        self.active.begin()
+    }
+
+    /// What was done since the beginning stays.
+    pub(crate) fn commit(&mut self) -> Result<()> {
+        self.active.commit();
+        self.freeze_when_full()
+    }
+
+    /// What was done since the beginning is undone.
+    pub(crate) fn roll_back(&mut self) {
+        self.active.roll_back();
+    }
+
+    fn transaction_too_large(&self) -> Error {
+        Error::new(
+            ErrorKind::LimitExceeded,
+            format!(
+                "what one transaction of state {} reads and writes takes more than {} MiB; do less \
+                 in one",
+                self.links.table,
+                TRANSACTION_LIMIT_BYTES >> 20
+            ),
+        )
     }
 }
 

@@ -194,6 +194,30 @@ impl Timers {
         }
     }
 
+    /// Begins a transaction; as [`crate::ValueState::begin`].
+    ///
+    /// # Errors
+    /// `Internal` when one is under way already.
+    pub fn begin(&mut self) -> Result<()> {
+        self.rows.begin()
+    }
+
+    /// Ends a transaction: what was written stays.
+    ///
+    /// # Errors
+    /// `Closed` after the background part has failed.
+    pub fn commit(&mut self) -> Result<()> {
+        self.rows.commit()
+    }
+
+    /// Ends a transaction: all is as it was when it began. Without one it does nothing.
+    pub fn roll_back(&mut self) {
+        self.rows.roll_back();
+        // What is due next is read again.
+        self.horizon.clear();
+        self.end = Some(Vec::new());
+    }
+
     /// The barrier of this checkpoint has been reached; as [`crate::ValueState::freeze`].
     ///
     /// # Errors

@@ -284,6 +284,29 @@ impl ValueColumn {
         }
     }
 
+    /// A column of the same type without rows.
+    pub(crate) fn empty_like(&self) -> Self {
+        Self::new(&self.column)
+    }
+
+    /// Writes row `from` of another column of the same type over row `row`.
+    pub(crate) fn set_from(&mut self, row: usize, other: &Self, from: usize) {
+        self.validity[row] = other.validity[from];
+        self.store(row, other.bytes(from));
+    }
+
+    /// Removes the rows from this one on.
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        self.validity.truncate(rows);
+        match &mut self.values {
+            Values::Fixed { width, bytes } => bytes.truncate(rows * *width),
+            Values::Variable { slots, dead_bytes, .. } => {
+                let removed = slots.drain(rows.min(slots.len())..);
+                *dead_bytes += removed.map(|(_, length)| length as usize).sum::<usize>();
+            }
+        }
+    }
+
     /// The bytes of a row's value; for a row without one they mean nothing.
     fn bytes(&self, row: usize) -> &[u8] {
         match &self.values {

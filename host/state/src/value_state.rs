@@ -59,6 +59,29 @@ impl ValueState {
         self.rows.delete(keys.encoded())
     }
 
+    /// Begins a transaction: until [`ValueState::commit`] or [`ValueState::roll_back`], all that is
+    /// written can be undone. Meanwhile the write buffer is not flushed when it is full, but
+    /// grows by up to 64 MiB; what is more is `LimitExceeded`. Not across a barrier.
+    ///
+    /// # Errors
+    /// `Internal` when one is under way already.
+    pub fn begin(&mut self) -> Result<()> {
+        self.rows.begin()
+    }
+
+    /// Ends a transaction: what was written stays.
+    ///
+    /// # Errors
+    /// `Closed` after the background part has failed.
+    pub fn commit(&mut self) -> Result<()> {
+        self.rows.commit()
+    }
+
+    /// Ends a transaction: all is as it was when it began. Without one it does nothing.
+    pub fn roll_back(&mut self) {
+        self.rows.roll_back();
+    }
+
     /// Limits the answers to later calls: one that would be larger is `LimitExceeded`.
     pub fn limit_answers(&mut self, limit: AnswerLimit) {
         self.rows.limit = limit;

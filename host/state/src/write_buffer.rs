@@ -8,6 +8,7 @@
 use crate::data_file::FileId;
 use crate::key::EncodedKeys;
 use crate::schema::TableSchema;
+use crate::undo::Undo;
 use crate::value_column::{SourceColumn, ValueColumn};
 use crate::{Error, KeyEncoder, Result, StateKind};
 use arrow_array::ArrayRef;
@@ -66,6 +67,8 @@ pub(crate) struct WriteBuffer {
     /// For maps: hashes of rows as they were read, by row, so that a change that is taken back
     /// writes nothing.
     originals: Option<HashMap<u32, u128>>,
+    /// While a transaction is under way.
+    undo: Option<Box<Undo>>,
 }
 
 /// The rows of each key, where it can have several.
@@ -100,6 +103,7 @@ impl WriteBuffer {
                 memory_bytes: 0,
             }),
             originals: matches!(schema.kind, StateKind::Map { .. }).then(HashMap::new),
+            undo: None,
         }
     }
 
@@ -178,8 +182,9 @@ impl WriteBuffer {
         let values: usize = self.values.iter().map(ValueColumn::memory_bytes).sum();
         let groups = self.groups.as_ref().map_or(0, |groups| groups.memory_bytes);
         let originals = self.originals.as_ref().map_or(0, |originals| originals.len() * 40);
+        let undo = self.undo.as_ref().map_or(0, |undo| undo.memory_bytes());
         // A row's index entry, status and location take about 40 bytes.
-        self.keys.memory_bytes() + values + groups + originals + self.rows() * 40
+        self.keys.memory_bytes() + values + groups + originals + undo + self.rows() * 40
     }
 
     /// Adds a key that is not there yet, without values.
@@ -332,6 +337,9 @@ impl WriteBuffer {
                     originals.insert(row, original);
                 }
             }
+            if let Some(undo) = &mut self.undo {
+                undo.note(row, old, &self.values)?;
+            }
             self.dirty_rows += usize::from(!old.is_dirty());
             self.statuses[row as usize] = status;
             return Ok(row);
@@ -339,6 +347,68 @@ impl WriteBuffer {
         let row = self.add(key, hash, status, location)?;
         self.values.iter_mut().for_each(ValueColumn::push_empty);
         Ok(row)
+    }
+
+    /// A transaction begins: until it ends, all that is done to the buffer can be undone.
+    ///
+    /// # Errors
+    /// `Internal` when one is under way already.
+    pub(crate) fn begin(&mut self) -> Result<()> {
+        if self.undo.is_some() {
+            return Err(Error::internal("a transaction begins in the middle of another"));
+        }
+        let rows = u32::try_from(self.rows())
+            .map_err(|_| Error::invalid("a write buffer holds at most 2^32 keys"))?;
+        self.undo = Some(Box::new(Undo::new(rows, &self.values)));
+        Ok(())
+    }
+
+    /// Whether a transaction is under way.
+    pub(crate) fn in_transaction(&self) -> bool {
+        self.undo.is_some()
+    }
+
+    /// The transaction ends: what was done stays.
+    pub(crate) fn commit(&mut self) {
+        self.undo = None;
+    }
+
+    /// The transaction ends: the buffer is what it was when it began.
+    pub(crate) fn roll_back(&mut self) {
+        let Some(undo) = self.undo.take() else { return };
+        let kept = undo.rows as usize;
+        for row in (kept..self.rows()).rev() {
+            self.remove_last(row);
+        }
+        self.keys.truncate(kept);
+        self.values.iter_mut().for_each(|column| column.truncate(kept));
+        for (from, &(row, status)) in undo.changed.iter().enumerate() {
+            let row = row as usize;
+            self.dirty_rows += usize::from(status.is_dirty());
+            self.dirty_rows -= usize::from(self.statuses[row].is_dirty());
+            self.statuses[row] = status;
+            for (column, values) in self.values.iter_mut().zip(&undo.values) {
+                column.set_from(row, values, from);
+            }
+        }
+    }
+
+    /// Takes the last row out of all but the keys and the values.
+    fn remove_last(&mut self, row: usize) {
+        let (key, hash) = (self.keys.key(row), self.keys.hashes()[row]);
+        let row_number = u32::try_from(row).unwrap_or(u32::MAX);
+        if let Ok(entry) = self.index.find_entry(hash, |&(_, found)| found == row_number) {
+            entry.remove();
+        }
+        if let Some(groups) = &mut self.groups {
+            groups.remove_last(key, row_number);
+        }
+        if let Some(originals) = &mut self.originals {
+            originals.remove(&row_number);
+        }
+        self.dirty_rows -= usize::from(self.statuses[row].is_dirty());
+        self.statuses.truncate(row);
+        self.locations.truncate(row);
     }
 
     /// A buffer with the rows of this one that were written or deleted. It has all rows of no
@@ -393,6 +463,18 @@ fn tag(hash: u64) -> u32 {
 }
 
 impl Groups {
+    /// Takes a row out that was added last.
+    fn remove_last(&mut self, key: &[u8], row: u32) {
+        let of = key.get(self.encoder.grouping_bytes(key)).unwrap_or(key);
+        if let Some(group) = self.of_key.get_mut(of)
+            && group.rows.pop_if(|last| *last == row).is_some()
+        {
+            self.memory_bytes -= 4;
+            // What was read of the key went with what was written.
+            group.complete = false;
+        }
+    }
+
     fn add(&mut self, key: &[u8], row: u32) {
         let of = key.get(self.encoder.grouping_bytes(key)).unwrap_or(key);
         self.memory_bytes += 4;

@@ -36,6 +36,8 @@ pub enum Mode {
     Allocate,
     /// `process` panics.
     Panic,
+    /// `process` counts as it should, and then panics.
+    PanicAfterPut,
     /// `process` overflows its stack.
     Recurse,
     /// `process` returns an error.

@@ -46,6 +46,10 @@ impl Instance {
             Mode::Loop => loop_for_ever(),
             Mode::Allocate => allocate_for_ever(),
             Mode::Panic => panic_on_demand(),
+            Mode::PanicAfterPut => {
+                honest::count(&self.counts, input)?;
+                panic_on_demand();
+            }
             Mode::Recurse => drop(recurse(0)),
             Mode::Error => return Err(buffers::error("this operator was told to fail")),
             Mode::LeakHandles => floods::leak_handles()?,

@@ -10,7 +10,7 @@ mod timers;
 
 pub(crate) use call::{BudgetExceeded, Call, CallScope, Ended};
 pub(crate) use state::column_bytes;
-pub(crate) use task::{DueTimers, Task};
+pub(crate) use task::{DueTimers, TIMERS_PER_CALL, Task};
 
 use crate::instance::Context;
 use crate::limits::{GrowthLimiter, Limits};
@@ -48,6 +48,27 @@ impl HostState {
             task,
             handles,
         }
+    }
+}
+
+/// What outlives an instance that failed, so that another can go on.
+pub(crate) struct Remains {
+    pub(crate) task: Task,
+    figures: metrics::Figures,
+    metrics: InstanceMetrics,
+}
+
+impl HostState {
+    /// What another instance goes on with; `None` for `describe`.
+    pub(crate) fn into_remains(self) -> Option<Remains> {
+        let Self { figures, metrics, task, .. } = self;
+        task.map(|task| Remains { task, figures, metrics })
+    }
+
+    /// The host's side of an instance that goes on where another failed.
+    pub(crate) fn after(subject: Subject, limits: &Limits, remains: Remains) -> Self {
+        let Remains { task, figures, metrics } = remains;
+        Self { figures, metrics, ..Self::new(subject, limits, Some(task)) }
     }
 }
 

@@ -15,7 +15,7 @@ use howdah_state::{
 /// Bytes that an answer may have, however little the operator may hand over.
 const LEAST_ANSWER_BYTES: usize = 1 << 20;
 /// Timers that are handed over in one call.
-const TIMERS_PER_CALL: usize = 4096;
+pub(crate) const TIMERS_PER_CALL: usize = 4096;
 
 /// The keys, states and timers of one subtask.
 pub(crate) struct Task {
@@ -28,6 +28,8 @@ pub(crate) struct Task {
     pub(super) maps: Vec<Named<KeyedMap>>,
     pub(super) reducing: Vec<Named<ReducingState>>,
     pub(crate) timers: Vec<TimerFamily>,
+    /// Timers that are handed over in one call, at most.
+    pub(crate) timers_per_call: usize,
 }
 
 /// A state that `describe` declared.
@@ -83,6 +85,7 @@ impl Task {
             maps: Vec::new(),
             reducing: Vec::new(),
             timers: Vec::new(),
+            timers_per_call: TIMERS_PER_CALL,
         };
         let mut tables = tables.iter();
         for (state, table) in spec.states.iter().zip(&mut tables) {
@@ -131,6 +134,33 @@ impl Task {
         self.timers.iter_mut().try_for_each(|family| family.timers.freeze(checkpoint))
     }
 
+    /// What is written from here on can be rolled back.
+    pub(crate) fn begin(&mut self) -> Result<()> {
+        self.values.iter_mut().try_for_each(|named| named.state.begin())?;
+        self.lists.iter_mut().try_for_each(|named| named.state.begin())?;
+        self.maps.iter_mut().try_for_each(|named| named.state.state.begin())?;
+        self.reducing.iter_mut().try_for_each(|named| named.state.begin())?;
+        self.timers.iter_mut().try_for_each(|family| family.timers.begin())
+    }
+
+    /// What was written since the beginning stays.
+    pub(crate) fn commit(&mut self) -> Result<()> {
+        self.values.iter_mut().try_for_each(|named| named.state.commit())?;
+        self.lists.iter_mut().try_for_each(|named| named.state.commit())?;
+        self.maps.iter_mut().try_for_each(|named| named.state.state.commit())?;
+        self.reducing.iter_mut().try_for_each(|named| named.state.commit())?;
+        self.timers.iter_mut().try_for_each(|family| family.timers.commit())
+    }
+
+    /// States and timers are again what they were at the beginning.
+    pub(crate) fn roll_back(&mut self) {
+        self.values.iter_mut().for_each(|named| named.state.roll_back());
+        self.lists.iter_mut().for_each(|named| named.state.roll_back());
+        self.maps.iter_mut().for_each(|named| named.state.state.roll_back());
+        self.reducing.iter_mut().for_each(|named| named.state.roll_back());
+        self.timers.iter_mut().for_each(|family| family.timers.roll_back());
+    }
+
     /// When the next timer of this domain is due.
     pub(crate) fn next_ms(&mut self, domain: TimeDomain) -> Result<Option<i64>> {
         let mut next: Option<i64> = None;
@@ -175,7 +205,7 @@ impl Task {
             return Ok(None);
         };
         let Some(family) = self.timers.get_mut(index) else { return Ok(None) };
-        let due = family.timers.take_due_once(until_ms, TIMERS_PER_CALL)?;
+        let due = family.timers.take_due_once(until_ms, self.timers_per_call)?;
         let times = due.times.as_primitive::<TimestampMillisecondType>().values().clone();
         let keys = KeyBatch::new(&self.encoder, due.key)?;
         let timer = u32::try_from(index).unwrap_or(u32::MAX);

@@ -12,6 +12,7 @@ mod hostile;
 mod load;
 mod other_kinds;
 mod process;
+mod restart;
 mod sdk;
 mod state_failure;
 mod support;

@@ -35,5 +35,6 @@ mod rescales;
 #[cfg(feature = "s3")]
 mod s3;
 mod soak;
+mod transactions;
 mod ttl;
 mod types;

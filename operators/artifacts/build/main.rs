@@ -11,7 +11,7 @@ use std::{env, fs};
 use anyhow::{Context, Result};
 
 /// The operators: packages, which lie in folders of the same name.
-const OPERATORS: [&str; 8] = [
+const OPERATORS: [&str; 9] = [
     "last-bid",
     "auction-stats",
     "auction-winners",

@@ -440,6 +440,7 @@ fn write_summary(text: &mut String, summary: &Summary) -> std::fmt::Result {
         (summary.rows_filtered, "kept out by the filter"),
         (summary.rows_skipped, "malformed, skipped"),
         (summary.rows_dead_lettered, "malformed, written to the dead-letter file"),
+        (summary.rows_isolated, "failed in the operator, set aside in failed-rows"),
     ] {
         if count > 0 {
             writeln!(text, "               {} {what}", HumanCount(count))?;
@@ -496,6 +497,7 @@ mod tests {
             rows_filtered: 40_000,
             rows_skipped: 0,
             rows_dead_lettered: 0,
+            rows_isolated: 0,
             elapsed_ms: 1_880,
             rows_per_second: 265_310.4,
             batches: 94,

@@ -35,8 +35,8 @@
 //! [operator.limits]               # memory-bytes, table-elements, handles, call-timeout-ms,
 //!                                 # call-fuel, batch-bytes, batch-rows, compile-timeout-ms,
 //!                                 # compile-memory-bytes
-//! [operator.failure]              # restarts, restart-window-ms, restart-backoff-ms,
-//!                                 # restart-backoff-limit-ms
+//! [operator.failure]              # policy, isolated-rows, restarts, restart-window-ms,
+//!                                 # restart-backoff-ms, restart-backoff-limit-ms
 //!
 //! [sink]
 //! type = "files"                  # files, stdout or null
@@ -232,6 +232,9 @@ pub struct OperatorConfig {
     /// Whether it is started again after a failure, for whoever runs the pipeline: see
     /// [`Restarts`](crate::Restarts).
     pub restart: RestartPolicy,
+    /// Rows that the operator fails on are set aside, so many of a run at most; `None`: its
+    /// failure is the pipeline's.
+    pub isolated_rows: Option<u64>,
 }
 
 /// A kind of sink.
@@ -286,6 +289,8 @@ const TABLE_ELEMENTS_LIMIT: u64 = 1 << 16;
 const HANDLES_LIMIT: u64 = 1 << 20;
 /// The most fuel of a call; a number in TOML has 63 bits.
 const FUEL_LIMIT: u64 = i64::MAX.unsigned_abs();
+/// The most rows that may be set aside: they are held in memory until the next checkpoint.
+const ISOLATED_ROWS_LIMIT: u64 = 100_000;
 /// The most restarts in a window.
 const RESTARTS_LIMIT: u64 = 1_000_000;
 /// The longest pipeline file.
@@ -587,6 +592,15 @@ fn operator(root: &Section<'_>, directory: &Path) -> Result<OperatorConfig> {
         let column = columns.text_of(&field.value, value)?;
         Ok((field, column))
     });
+    let failure = [
+        "policy",
+        "isolated-rows",
+        "restarts",
+        "restart-window-ms",
+        "restart-backoff-ms",
+        "restart-backoff-limit-ms",
+    ];
+    let failure = section.section("failure", &failure)?;
     Ok(OperatorConfig {
         name: section.name("name", section.required_text("name")?)?.value,
         component,
@@ -594,13 +608,26 @@ fn operator(root: &Section<'_>, directory: &Path) -> Result<OperatorConfig> {
         columns: columns.collect::<Result<_>>()?,
         config: json_object(&section.open_section("config")?)?,
         limits: limits(&section)?,
-        restart: restart(&section)?,
+        restart: restart(&failure)?,
+        isolated_rows: isolated_rows(&failure)?,
     })
 }
 
-fn restart(operator: &Section<'_>) -> Result<RestartPolicy> {
-    let known = ["restarts", "restart-window-ms", "restart-backoff-ms", "restart-backoff-limit-ms"];
-    let section = operator.section("failure", &known)?;
+/// How many rows may be set aside, if any.
+fn isolated_rows(section: &Section<'_>) -> Result<Option<u64>> {
+    let policy = section.choice("policy", &[("fail", false), ("isolate", true)])?;
+    let limit = section.integer("isolated-rows", 0..=ISOLATED_ROWS_LIMIT)?;
+    match (policy, limit) {
+        (Some(true), limit) => Ok(Some(limit.unwrap_or(1_000))),
+        (_, None) => Ok(None),
+        (_, Some(_)) => Err(section.error(
+            section.line(),
+            "`isolated-rows` in [operator.failure] needs policy = \"isolate\"",
+        )),
+    }
+}
+
+fn restart(section: &Section<'_>) -> Result<RestartPolicy> {
     let default = RestartPolicy::default();
     let time_ms = |key, default: u64| -> Result<u64> {
         Ok(section.integer(key, 1..=TIME_LIMIT_MS)?.unwrap_or(default))

@@ -19,6 +19,26 @@ pub(crate) struct Rows {
     pub(crate) watermark: i64,
 }
 
+impl Rows {
+    /// The rows before this one, and those from it on.
+    pub(crate) fn split(&self, middle: usize) -> (Self, Self) {
+        let count = self.batch.num_rows();
+        let middle = middle.min(count);
+        let part = |rows: std::ops::Range<usize>| {
+            // A batch has no more rows than fit: their keys have 32-bit offsets.
+            let indices: Vec<u32> =
+                rows.clone().filter_map(|row| u32::try_from(row).ok()).collect();
+            Self {
+                batch: self.batch.slice(rows.start, rows.len()),
+                keys: self.keys.take(&indices),
+                event_times: self.event_times.get(rows).unwrap_or_default().to_vec(),
+                watermark: self.watermark,
+            }
+        };
+        (part(0..middle), part(middle..count))
+    }
+}
+
 /// What travels to a subtask.
 #[derive(Debug)]
 pub(crate) enum Message {

@@ -114,6 +114,7 @@ impl Handle {
             rows_filtered: counters.rows_filtered.get(),
             rows_skipped: counters.rows_skipped.get(),
             rows_dead_lettered: counters.rows_dead_lettered.get(),
+            rows_isolated: counters.rows_isolated.get(),
             elapsed_ms: clock::whole_ms(elapsed),
             rows_per_second,
             batches: counters.batches.get(),

@@ -33,6 +33,7 @@ mod exchange;
 mod failure;
 mod fit;
 mod handle;
+mod isolation;
 mod lock;
 mod paths;
 mod pipeline;

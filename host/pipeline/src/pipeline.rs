@@ -11,6 +11,7 @@ use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::fit::StoredTables;
 use crate::handle::{Event, Handle};
+use crate::isolation::FailedRows;
 use crate::lock::Lock;
 use crate::paths;
 use crate::progress::Counters;
@@ -265,7 +266,12 @@ impl Pipeline {
                 clock: clock.clone(),
             };
             let limits = &self.config.operator.limits;
-            Ok(self.component.instantiate(&self.resolved.spec, context, limits, &tables)?)
+            let mut instance =
+                self.component.instantiate(&self.resolved.spec, context, limits, &tables)?;
+            if self.config.operator.isolated_rows.is_some() {
+                instance.keep_state_on_failure();
+            }
+            Ok(instance)
         };
         (0..self.config.parallelism).map(instance).collect()
     }
@@ -315,6 +321,17 @@ impl Pipeline {
             counters: Arc::clone(&counters),
             failure: Arc::clone(&failure),
         };
+        let isolated_rows = config.operator.isolated_rows;
+        let mut failed_rows = FailedRows::open(
+            &config.state_directory,
+            restored_from,
+            config.parallelism,
+            isolated_rows.unwrap_or(0),
+            config.checkpoint.sync,
+            &self.resolved.spec.key_columns(),
+        )?
+        .into_iter()
+        .filter(|_| isolated_rows.is_some());
         let staging = Staging {
             directory: launch.committer.staging(),
             format: config.sink.format,
@@ -389,6 +406,8 @@ impl Pipeline {
                 reports: reports.clone(),
                 counters: Arc::clone(&counters),
                 completed: restored_from.unwrap_or(0),
+                failed_rows: failed_rows.next(),
+                timers_singled: false,
                 failure: Arc::clone(&failure),
             };
             let role = role(&format!("subtask-{number}"));

@@ -14,6 +14,7 @@ pub(crate) struct Counters {
     pub(crate) rows_filtered: Counter,
     pub(crate) rows_skipped: Counter,
     pub(crate) rows_dead_lettered: Counter,
+    pub(crate) rows_isolated: Counter,
     pub(crate) batches: Counter,
     /// The number of the last completed checkpoint; 0: none.
     pub(crate) checkpoint: Counter,

@@ -1,9 +1,10 @@
 //! One subtask: gathers rows into batches, calls its operator, and lets barriers through.
 
 use crate::coordinator::Report;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Message, Rows, key_columns};
 use crate::failure::Failure;
+use crate::isolation::{FailedRows, isolate};
 use crate::progress::Counters;
 use crate::sink::SinkMessage;
 use arrow_array::RecordBatch;
@@ -29,6 +30,11 @@ pub(crate) struct Subtask {
     pub(crate) counters: Arc<Counters>,
     /// The checkpoint that the operator knows to be complete; 0: none.
     pub(crate) completed: u64,
+    /// Where rows and timers go that the operator fails on; `None`: its failure is the
+    /// pipeline's.
+    pub(crate) failed_rows: Option<FailedRows>,
+    /// Whether timers fire one at a time, to find the one that the operator fails on.
+    pub(crate) timers_singled: bool,
     pub(crate) failure: Arc<Failure>,
 }
 
@@ -109,12 +115,40 @@ impl Subtask {
 
     /// Lets timers fire, and the watermark pass on when none is left.
     fn run_due(&mut self) -> Result<ControlFlow<()>> {
-        while let Some(outputs) = self.instance.run_due()? {
+        while let Some(outputs) = self.run_next_due()? {
             if self.emit(outputs).is_break() || self.failure.is_raised() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Lets the next timers fire. Where failures are isolated, one that the operator fails on is
+    /// set aside.
+    fn run_next_due(&mut self) -> Result<Option<Vec<Output>>> {
+        let Some(failed_rows) = &mut self.failed_rows else { return Ok(self.instance.run_due()?) };
+        let due = self.instance.run_due().map_err(Error::from);
+        let error = match undone(&mut self.instance, due)? {
+            Ok(outputs) => {
+                if outputs.is_none() && std::mem::take(&mut self.timers_singled) {
+                    self.instance.limit_timers(None)?;
+                }
+                return Ok(outputs);
+            }
+            Err(error) => error,
+        };
+        if !std::mem::replace(&mut self.timers_singled, true) {
+            // It was one of many: one at a time, it is found.
+            self.instance.limit_timers(Some(1))?;
+            return Ok(Some(Vec::new()));
+        }
+        self.timers_singled = false;
+        // Nothing but a timer can be set aside.
+        let Some(timers) = self.instance.discard_due()? else { return Err(error) };
+        self.counters.rows_isolated.add(timers.times.len());
+        failed_rows.add_timers(&timers, error)?;
+        self.instance.limit_timers(None)?;
+        Ok(Some(Vec::new()))
     }
 
     fn gather(&mut self, pending: &mut Pending, rows: Rows) -> Result<ControlFlow<()>> {
@@ -139,19 +173,24 @@ impl Subtask {
 
     fn process(&mut self, pending: &mut Pending) -> Result<ControlFlow<()>> {
         let Some(rows) = pending.take()? else { return Ok(ControlFlow::Continue(())) };
-        let columns = key_columns(&rows.batch, &self.key)?;
-        let (keys, row_keys) = KeyBatch::distinct(&columns, &rows.keys)?;
         self.counters.rows_in.add(rows.batch.num_rows());
         self.counters.batches.add(1);
-        self.instance.raise_watermark(rows.watermark);
-        let outputs = self.instance.process(Input {
-            port: 0,
-            batch: &rows.batch,
-            row_kinds: None,
-            timestamps: &rows.event_times,
-            keys,
-            row_keys: &row_keys,
-        })?;
+        let Self { instance, key, failed_rows, counters, .. } = self;
+        instance.raise_watermark(rows.watermark);
+        let outputs = match failed_rows {
+            None => with_input(&rows, key, |input| instance.process(input))??,
+            Some(failed_rows) => isolate(
+                rows,
+                |rows| {
+                    let outputs = with_input(rows, key, |input| instance.process(input))?;
+                    undone(instance, outputs.map_err(Error::from))
+                },
+                |row, error| {
+                    counters.rows_isolated.add(1);
+                    failed_rows.add_row(&row.batch, error)
+                },
+            )?,
+        };
         Ok(self.emit(outputs))
     }
 
@@ -169,6 +208,9 @@ impl Subtask {
             return Ok(ControlFlow::Break(()));
         }
         self.instance.freeze(checkpoint)?;
+        if let Some(failed_rows) = &mut self.failed_rows {
+            failed_rows.seal(checkpoint)?;
+        }
         let sealed = self.sink.send(SinkMessage::Barrier { subtask: self.number, checkpoint });
         let reported = self.reports.send(Report::Frozen { checkpoint });
         Ok(if last || sealed.is_err() || reported.is_err() {
@@ -199,6 +241,32 @@ impl Subtask {
             Err(_) => ControlFlow::Break(()),
         }
     }
+}
+
+/// When it is the operator that failed, that is the inner error, and a fresh instance of it goes on
+/// from before the call.
+fn undone<T>(instance: &mut Instance, result: Result<T>) -> Result<Result<T>> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::Operator => {
+            instance.restart()?;
+            Ok(Err(error))
+        }
+        other => other.map(Ok),
+    }
+}
+
+/// Calls with rows as the operator takes them.
+fn with_input<R>(rows: &Rows, key: &[usize], call: impl FnOnce(Input<'_>) -> R) -> Result<R> {
+    let columns = key_columns(&rows.batch, key)?;
+    let (keys, row_keys) = KeyBatch::distinct(&columns, &rows.keys)?;
+    Ok(call(Input {
+        port: 0,
+        batch: &rows.batch,
+        row_kinds: None,
+        timestamps: &rows.event_times,
+        keys,
+        row_keys: &row_keys,
+    }))
 }
 
 impl Pending {

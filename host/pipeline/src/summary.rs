@@ -47,6 +47,8 @@ pub struct Summary {
     pub rows_skipped: u64,
     /// Malformed rows written to the dead-letter file.
     pub rows_dead_lettered: u64,
+    /// Rows that the operator failed on, which were set aside.
+    pub rows_isolated: u64,
     /// Wall time from start to end.
     pub elapsed_ms: u64,
     /// Rows that the source read, filtered ones included, for each second of wall time.

@@ -33,6 +33,11 @@ pub(crate) fn count(counts: &ValueState, input: &Input) -> Result<Vec<Output>, E
     }])
 }
 
+/// The auction of each row.
+pub(crate) fn auctions(input: &Input) -> impl Iterator<Item = i64> {
+    input.batch.columns.first().into_iter().flat_map(|column| read_i64s(&column.data))
+}
+
 /// The count of each of the batch's keys; 0 for one that has no row yet.
 fn load(counts: &ValueState) -> Result<Vec<i64>, Error> {
     let rows = counts.get(&Keys::Current)?;

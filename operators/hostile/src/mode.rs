@@ -38,6 +38,8 @@ pub enum Mode {
     Panic,
     /// `process` counts as it should, and then panics.
     PanicAfterPut,
+    /// `process` panics when it has written its state and a row's auction is divisible by seven.
+    PanicOnSevens,
     /// `process` overflows its stack.
     Recurse,
     /// `process` returns an error.

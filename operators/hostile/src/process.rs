@@ -50,6 +50,13 @@ impl Instance {
                 honest::count(&self.counts, input)?;
                 panic_on_demand();
             }
+            Mode::PanicOnSevens => {
+                let outputs = honest::count(&self.counts, input)?;
+                if honest::auctions(input).any(|auction| auction % 7 == 0) {
+                    panic_on_demand();
+                }
+                return Ok(outputs);
+            }
             Mode::Recurse => drop(recurse(0)),
             Mode::Error => return Err(buffers::error("this operator was told to fail")),
             Mode::LeakHandles => floods::leak_handles()?,

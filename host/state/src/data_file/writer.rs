@@ -24,9 +24,10 @@ use std::sync::Arc;
 const PAGE_ROWS: usize = 1024;
 /// Bytes of rows that are held in memory before they are written out.
 const ROW_GROUP_BYTES: usize = 16 << 20;
-/// Bytes of one write, at a multiple of this in the file: Linux keeps them in one large page then,
-/// and maps that as one, so that a probe seldom has to look up where a page lies.
-const WRITE_BYTES: usize = 2 << 20;
+/// Bytes of one write, at a multiple of this in the file: Linux keeps them in few large pages then.
+/// With 2 MiB it could map each as one, but in a virtual machine such pages cost more to get than
+/// they saved.
+const WRITE_BYTES: usize = 256 << 10;
 /// Bytes in a page of a column in which a value is found by walking over those before it.
 const WALKED_PAGE_BYTES: usize = 1536;
 /// Rows after which a page is looked at: a page has no fewer, however long its values are.

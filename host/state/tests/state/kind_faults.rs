@@ -93,7 +93,7 @@ impl States {
         self.list.clear(&keys(&[step % 16]))?;
         let items =
             [texts(&(0..6).map(|i| format!("item-{}", (i + step) % 4)).collect::<Vec<_>>())];
-        self.map.put(&keys(&ids), &key_of, &items, &[values.clone()])?;
+        self.map.put(&keys(&ids), &key_of, &items, std::slice::from_ref(&values))?;
         self.map.clear(&keys(&[step * 7 % 16]))?;
         self.reducing.add(&keys(&ids), &vec![values; 6])?;
         let due: Vec<i64> = ids.iter().map(|id| step * 10 + id * 3 % 20).collect();

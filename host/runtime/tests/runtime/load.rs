@@ -86,12 +86,16 @@ fn a_damaged_file() {
 fn a_proposal_that_is_off() {
     let error = refused("(component (core module (memory i64 1)))");
     assert!(error.contains("memory64"), "{error}");
-    let error = refused("(component (core module (memory 1) (memory 1)))");
-    assert!(error.contains("multi"), "{error}");
     let error = refused("(component (core module (memory 1 1 shared)))");
     assert!(error.contains("threads"), "{error}");
     let error = refused("(component (core module (func $f (return_call $f))))");
     assert!(error.contains("tail calls"), "{error}");
+}
+
+#[test]
+fn a_module_with_two_memories_of_its_own() {
+    let error = refused("(component (core module (memory 1) (memory 1)))");
+    assert!(error.contains("memories count of 2 exceeds the per-instance limit"), "{error}");
 }
 
 #[test]

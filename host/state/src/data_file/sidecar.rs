@@ -18,6 +18,8 @@ use paimon::spec::DataFileMeta;
 use std::ops::Range;
 use std::path::Path;
 
+/// There are fewer key groups than this.
+const GROUPS_LIMIT: usize = 1 << 16;
 /// Ends the names of these files, after the name of the data file.
 pub(super) const SUFFIX: &str = ".filter";
 
@@ -188,10 +190,11 @@ impl Sidecar {
         let mut partition_of = Vec::new();
         for (at, partition) in (0_u16..).zip(&partitions) {
             let groups = usize::try_from(partition.first_group).ok()?;
+            // Before it takes the memory for more.
+            (groups < GROUPS_LIMIT).then_some(())?;
             partition_of.resize(groups, at.saturating_sub(1));
         }
-        (ascending && count < usize::from(u16::MAX) && partition_of.len() < 1 << 16)
-            .then_some(())?;
+        (ascending && count < usize::from(u16::MAX)).then_some(())?;
         Some(Self {
             data_bytes: u64::from_le_bytes(bytes.get(16..24)?.try_into().ok()?),
             data_checksum: number(&bytes, 24)?,
@@ -290,5 +293,21 @@ impl SidecarBuilder {
         }
         bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
         bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The fuzzer found it: eight gigabytes went to the groups before it.
+    #[test]
+    fn filter_that_begins_at_a_key_group_beyond_all_is_refused_before_it_takes_memory() {
+        let builder = SidecarBuilder {
+            partitions: vec![(0, Vec::new())],
+            first_group: u32::MAX,
+            ..SidecarBuilder::default()
+        };
+        assert!(Sidecar::parse(builder.finish(9, 9).into()).is_none());
     }
 }

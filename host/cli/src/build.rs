@@ -20,7 +20,7 @@ use std::process::Command;
 /// Make a component of a project, and check it
 ///
 /// The compiler of the project's language makes it; what it says is shown as it is. The component is
-/// the one that the project's pipeline.toml names, or <name of the directory>.wasm.
+/// the one that the project's pipeline.toml names, or the directory's name with .wasm.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   howdah build

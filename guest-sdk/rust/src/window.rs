@@ -100,7 +100,7 @@
 //!
 //! # State
 //!
-//! One [`MapState`](crate::MapState) with the map key `window_start`, and the columns `window_end`,
+//! One [`MapState`] with the map key `window_start`, and the columns `window_end`,
 //! `fired` and those of the result; one family of timers, `<name>-timers`. The windows of all rows of a
 //! batch are read in one call.
 

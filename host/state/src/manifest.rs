@@ -41,7 +41,8 @@ pub(crate) fn write(
     let path = table.manifests().join(&name);
     block_on(Manifest::write(&files.file_io, &path.to_string_lossy(), &rows))
         .map_err(|error| write_error(&path, error))?;
-    let size = files.size(&path)?;
+    // Nobody else knows of it yet.
+    let size = files.size(&path).inspect_err(|_| drop(files.remove(&path)))?;
     let count = |wanted: FileKind| {
         let matching = entries.iter().filter(|(kind, ..)| *kind == wanted).count();
         i64::try_from(matching).unwrap_or(i64::MAX)

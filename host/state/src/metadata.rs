@@ -390,13 +390,15 @@ pub(crate) fn write_error(path: &Path, error: paimon::Error) -> Error {
     )
 }
 
-/// The call to the file system that failed, unless what failed is to find all of a file there.
+/// The call to the file system that failed, unless what failed is to find all of a file there, or
+/// its damaged name is none at all.
 fn failed_call(error: &paimon::Error) -> Option<&std::io::Error> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if let Some(failed) = error.downcast_ref::<std::io::Error>() {
-            let missing = [std::io::ErrorKind::NotFound, std::io::ErrorKind::UnexpectedEof];
-            return Some(failed).filter(|failed| !missing.contains(&failed.kind()));
+            use std::io::ErrorKind::{InvalidInput, NotFound, UnexpectedEof};
+            let damage = [NotFound, UnexpectedEof, InvalidInput];
+            return Some(failed).filter(|failed| !damage.contains(&failed.kind()));
         }
         cause = error.source();
     }

@@ -56,6 +56,17 @@ impl Bases {
 
     /// The same with several subtasks, and one sorted run for each.
     pub(crate) fn ours_parallel(&self, shape: Shape, rows: u64, parallelism: u32) -> Result<Base> {
+        self.ours_named("howdah", shape, rows, parallelism)
+    }
+
+    /// The same under a name of its own, so that several can be worked on at once.
+    pub(crate) fn ours_named(
+        &self,
+        name: &str,
+        shape: Shape,
+        rows: u64,
+        parallelism: u32,
+    ) -> Result<Base> {
         let loaded = self.directory.join(format!("howdah-{shape:?}-{rows}-{parallelism}"));
         let stamp = loaded.join("stamp");
         let snapshot = match read_stamp(&stamp, &self.build) {
@@ -67,7 +78,7 @@ impl Bases {
                 snapshot
             }
         };
-        let work = self.work("howdah")?;
+        let work = self.work(name)?;
         copy(&loaded.join("warehouse"), &work)?;
         Ok(Base { directory: work, snapshot })
     }

@@ -23,7 +23,7 @@ pub(crate) fn restore(
     report: &mut dyn FnMut(Figure) -> Result<()>,
 ) -> Result<()> {
     let rows = setting.most_rows();
-    let mut state = State::open(setting, rows)?;
+    let mut state = State::open(setting, rows, "howdah")?;
     (1..RUNS).try_for_each(|_| state.change_rows())?;
     let probe = state.batch()?;
     let expected = state.ours.count(&probe)?;
@@ -121,49 +121,73 @@ fn data_files(directory: &Path) -> Result<BTreeMap<u64, u64>> {
     Ok(files)
 }
 
-/// What a checkpoint outside the warehouse costs, with few files and with many.
+/// What a checkpoint outside the warehouse costs, with few files and with many. The two states
+/// take turns: what a new file costs the file system changes with what was removed before.
 pub(crate) fn checkpoints(
     setting: &Setting,
     report: &mut dyn FnMut(Figure) -> Result<()>,
 ) -> Result<()> {
-    const FEW_RUNS: u64 = 5;
-    const MANY_RUNS: u64 = 45;
+    const FEW_RUNS: u64 = 2;
+    const MANY_RUNS: u64 = 39;
+    const ROUNDS: usize = 10;
     let rows = setting.rows.first().copied().context("no number of rows")?;
-    let mut state = State::open(setting, rows)?;
-    let target = setting.bases.work("checkpoints")?;
-    let mut checkpoints = CheckpointStore::open(CheckpointTarget::directory(&target, false)?)?;
-    let mut linked = Vec::new();
-    let mut new = Vec::new();
-    let mut planned = Vec::new();
-    for runs in [FEW_RUNS, MANY_RUNS] {
-        (state.runs..runs).try_for_each(|_| state.add_rows())?;
-        state.keep(&mut checkpoints)?;
-        let mut samples = Vec::new();
-        let mut before = files_in(&state.warehouse)?;
-        for _ in 0..FEW_RUNS {
-            state.add_rows()?;
-            let after = files_in(&state.warehouse)?;
-            let (plan_s, count) = state.keep(&mut checkpoints)?;
-            samples.push(plan_s * 1e3);
-            linked.push(count as f64);
-            new.push(after.difference(&before).count() as f64);
-            before = after;
-        }
-        planned.push(median(&samples));
+    let mut few = Kept::open(setting, rows, FEW_RUNS)?;
+    let mut many = Kept::open(setting, rows, MANY_RUNS)?;
+    for _ in 0..ROUNDS {
+        few.add_and_keep()?;
+        many.add_and_keep()?;
     }
-    state.ours.close()?;
+    few.state.ours.close()?;
+    many.state.ours.close()?;
+    let linked: Vec<f64> = few.linked.iter().chain(&many.linked).copied().collect();
+    let new: Vec<f64> = few.new.iter().chain(&many.new).copied().collect();
     report(
         Figure::new(format!("checkpoint {}: files linked", short(rows)), "files", median(&linked))
             .against("new files of the table", Some(median(&new)))
             .bar(Bar::RatioAtMost(1.0))
             .detail("5,000 new rows"),
     )?;
-    let case = format!("checkpoint {}: listing, {MANY_RUNS} sorted runs", short(rows));
+    let case = format!("checkpoint {}: listing, {MANY_RUNS}-49 sorted runs", short(rows));
     report(
-        Figure::new(case, "ms", planned[1])
-            .against("few sorted runs", Some(planned[0]))
+        Figure::new(case, "ms", median(&many.listed_ms))
+            .against("2-12 sorted runs, in turns", Some(median(&few.listed_ms)))
             .bar(Bar::RatioAtMost(1.3)),
     )
+}
+
+/// A state whose checkpoints are kept in a directory of their own, and what that took.
+struct Kept {
+    state: State,
+    checkpoints: CheckpointStore,
+    files: BTreeSet<PathBuf>,
+    listed_ms: Vec<f64>,
+    linked: Vec<f64>,
+    /// Files that came to the table.
+    new: Vec<f64>,
+}
+
+impl Kept {
+    fn open(setting: &Setting, rows: u64, runs: u64) -> Result<Self> {
+        let mut state = State::open(setting, rows, &format!("howdah-{runs}-runs"))?;
+        let target = setting.bases.work(&format!("checkpoints-{runs}-runs"))?;
+        let mut checkpoints = CheckpointStore::open(CheckpointTarget::directory(&target, false)?)?;
+        (state.runs..runs).try_for_each(|_| state.add_rows())?;
+        state.keep(&mut checkpoints)?;
+        let files = files_in(&state.warehouse)?;
+        let (listed_ms, linked, new) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { state, checkpoints, files, listed_ms, linked, new })
+    }
+
+    fn add_and_keep(&mut self) -> Result<()> {
+        self.state.add_rows()?;
+        let files = files_in(&self.state.warehouse)?;
+        let (listing_s, linked) = self.state.keep(&mut self.checkpoints)?;
+        self.listed_ms.push(listing_s * 1e3);
+        self.linked.push(linked as f64);
+        self.new.push(files.difference(&self.files).count() as f64);
+        self.files = files;
+        Ok(())
+    }
 }
 
 fn options() -> StoreOptions {
@@ -193,8 +217,8 @@ struct State {
 }
 
 impl State {
-    fn open(setting: &Setting, rows: u64) -> Result<Self> {
-        let base = setting.bases.ours(Shape::Int64, rows)?;
+    fn open(setting: &Setting, rows: u64, name: &str) -> Result<Self> {
+        let base = setting.bases.ours_named(name, Shape::Int64, rows, 1)?;
         let restore = Restore::Snapshot(base.snapshot);
         let ours = Ours::open(&base.directory, Shape::Int64, options(), restore)?;
         let (warehouse, keys) = (base.directory, Keys::new(Shape::Int64)?);

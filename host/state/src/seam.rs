@@ -29,9 +29,14 @@ pub(crate) fn unique_name() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-/// Tells the scheduler that this thread works in the background. It gets its share of the cores
-/// as others do, but when it is woken it does not take the core from whoever woke it: so a
-/// barrier hands its buffer over without losing its turn. Only Linux knows of this.
+/// How nice background threads are to others; 19 is most.
+#[cfg(target_os = "linux")]
+const NICENESS: libc::c_int = 10;
+
+/// Tells the scheduler that this thread works in the background. It takes the cores that others
+/// leave, and when it is woken it does not take the core from whoever woke it: so a barrier hands
+/// its buffer over without losing its turn. A background that falls behind makes writers wait,
+/// and then has their cores. Only on Linux is a thread nice alone.
 pub(crate) fn let_others_go_first() {
     #[cfg(target_os = "linux")]
     {
@@ -40,7 +45,9 @@ pub(crate) fn let_others_go_first() {
         // SAFETY: 0 is the calling thread, and the parameters are read during the call only.
         let result =
             unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters) };
-        if result != 0 {
+        // SAFETY: integers only; 0 is the calling thread.
+        let niceness = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS) };
+        if result != 0 || niceness != 0 {
             tracing::debug!("the scheduler treats background threads like others");
         }
     }

@@ -168,16 +168,14 @@ mod wit {
         Ttl, TtlUpdate,
     };
     pub(crate) use crate::bindings::exports::howdah::operator::timer_handler::Due;
-    pub(crate) use crate::bindings::howdah::operator::state::{Keys, MapRange, Rows};
-    pub(crate) use crate::bindings::howdah::operator::types::{
-        Batch, Column, Error, Field, KeyColumns,
-    };
+    pub(crate) use crate::bindings::howdah::operator::state::{Keys, ListRows, MapRange, Rows};
+    pub(crate) use crate::bindings::howdah::operator::types::{Batch, Error, Field, KeyColumns};
     #[cfg(target_arch = "wasm32")]
     pub(crate) use crate::bindings::howdah::operator::{clock, logging, metrics};
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) use crate::bindings::{
         exports::howdah::operator::operator::Reducer,
-        howdah::operator::state::{ListRows, MapRows},
+        howdah::operator::{state::MapRows, types::Column},
     };
 }
 

@@ -2,7 +2,9 @@ use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::rc::Rc;
 
-use super::{DuringCall, Link, check_grouped, recycle, rows_of_each, u32_buffer};
+use super::{
+    DuringCall, Link, check_grouped, each_its_own, explicit, recycle, rows_of_each, u32_buffer,
+};
 use crate::columns::Column;
 use crate::{CurrentKey, Error, Key, Result, Row, columns, host, row, wit};
 
@@ -48,6 +50,55 @@ impl<K: Key, V: Row + Clone + 'static> ListState<K, V> {
         list.is_cleared = true;
         list.appended.clear();
     }
+
+    /// Adds each row to the end of the list of its key, in order, one call to the host for all.
+    /// Only where there is no record and no timer, as in
+    /// [`on_barrier`](crate::Operator::on_barrier), and only to keys that this subtask has seen.
+    pub fn append_many(&mut self, rows: &[(K, V)]) -> Result<()> {
+        let keys = explicit(rows.iter().map(|(key, _)| key))?;
+        let columns = row::encode(rows.iter().map(|(_, row)| row));
+        let key_of = each_its_own(rows.len());
+        let table = self.table.borrow();
+        table.link.call_between(|handle| handle.append(&keys, &key_of, &columns))
+    }
+
+    /// The lists of these keys, one call to the host for all. The same conditions hold as for
+    /// [`append_many`](Self::append_many). Fails if the lists are longer than the host hands out
+    /// at a time.
+    pub fn get_many(&self, keys: &[K]) -> Result<Vec<Vec<V>>> {
+        let table = self.table.borrow();
+        let explicit = explicit(keys.iter())?;
+        let rows = table.link.call_between(|handle| handle.get(&explicit, u32::MAX))?;
+        read_lists(&rows, keys.len()).map_err(|error| table.link.named(error))
+    }
+
+    /// Removes all rows of these keys, one call to the host for all. The same conditions hold as
+    /// for [`append_many`](Self::append_many).
+    pub fn clear_many(&mut self, keys: &[K]) -> Result<()> {
+        let keys = explicit(keys.iter())?;
+        self.table.borrow().link.call_between(|handle| handle.clear(&keys))
+    }
+}
+
+/// The lists of so many keys, which must be whole.
+fn read_lists<V: Row>(rows: &wit::ListRows, keys: usize) -> Result<Vec<Vec<V>>> {
+    let key_of = check_grouped::<V>(rows.rows, &rows.key_of, &rows.columns, keys)?;
+    let truncated = rows.truncated.as_deref().unwrap_or_default();
+    if truncated.iter().any(|keys| *keys != 0) {
+        return Err(too_long());
+    }
+    let mut lists = Vec::new();
+    lists.resize_with(keys, Vec::new);
+    for (row, key) in key_of.into_iter().enumerate() {
+        if let Some(list) = lists.get_mut(key as usize) {
+            list.push(V::read(&rows.columns, row)?);
+        }
+    }
+    Ok(lists)
+}
+
+fn too_long() -> Error {
+    Error::new("the list of a key is too long to be read")
 }
 
 /// The lists of the running call's keys.
@@ -112,7 +163,7 @@ impl<V: Row + Clone> Table<V> {
         let keys = self.link.beside(key, is_unknown);
         for long in self.load_lists(&keys, rows_of_each(keys.len()))? {
             if !self.load_lists(&[long], u32::MAX)?.is_empty() {
-                return Err(Error::new("the list of a key is too long to be read"));
+                return Err(too_long());
             }
         }
         Ok(())

@@ -3,7 +3,10 @@ use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 use std::rc::Rc;
 
-use super::{DuringCall, Link, Loaded, check_grouped, recycle, rows_of_each, u32_buffer};
+use super::{
+    DuringCall, Link, Loaded, check_grouped, each_its_own, explicit, recycle, rows_of_each,
+    u32_buffer,
+};
 use crate::columns::{Column, ColumnBuilder};
 use crate::{CurrentKey, Key, Result, Row, columns, host, row, wit};
 
@@ -116,6 +119,78 @@ where
         let loaded = table.load_range(key.index, &range, limit);
         loaded.map_err(|error| table.link.named(error))?;
         Ok(table.cached(key.index, &range, limit))
+    }
+
+    /// The entry of each key under its map key, one call to the host for all. Only where there is
+    /// no record and no timer, as in [`on_barrier`](crate::Operator::on_barrier), and only of keys
+    /// that this subtask has seen.
+    pub fn get_many(&self, entries: &[(K, M)]) -> Result<Vec<Option<V>>> {
+        let keys = explicit(entries.iter().map(|(key, _)| key))?;
+        let map_keys = row::encode(entries.iter().map(|(_, map_key)| map_key));
+        let key_of = each_its_own(entries.len());
+        let table = self.table.borrow();
+        let rows = table.link.call_between(|handle| handle.get(&keys, &key_of, &map_keys))?;
+        let loaded = Loaded::new::<V>(rows, entries.len());
+        let rows = loaded.and_then(|loaded| loaded.read_all(entries.len()));
+        rows.map_err(|error| table.link.named(error))
+    }
+
+    /// Writes entries, one call to the host for all. The same conditions hold as for
+    /// [`get_many`](Self::get_many); if an entry comes twice, its last row counts.
+    pub fn put_many(&mut self, entries: &[(K, M, V)]) -> Result<()> {
+        let keys = explicit(entries.iter().map(|(key, ..)| key))?;
+        let map_keys = row::encode(entries.iter().map(|(_, map_key, _)| map_key));
+        let columns = row::encode(entries.iter().map(|(.., row)| row));
+        let key_of = each_its_own(entries.len());
+        let table = self.table.borrow();
+        table.link.call_between(|handle| handle.put(&keys, &key_of, &map_keys, &columns))
+    }
+
+    /// Removes entries, one call to the host for all. The same conditions hold as for
+    /// [`get_many`](Self::get_many).
+    pub fn remove_many(&mut self, entries: &[(K, M)]) -> Result<()> {
+        let keys = explicit(entries.iter().map(|(key, _)| key))?;
+        let map_keys = row::encode(entries.iter().map(|(_, map_key)| map_key));
+        let key_of = each_its_own(entries.len());
+        let table = self.table.borrow();
+        table.link.call_between(|handle| handle.delete(&keys, &key_of, &map_keys))
+    }
+
+    /// All entries of each key, in order. One call to the host for all but large maps. The same
+    /// conditions hold as for [`get_many`](Self::get_many).
+    pub fn entries_many(&self, keys: &[K]) -> Result<Vec<Vec<(M, V)>>> {
+        let table = self.table.borrow();
+        let mut maps = Vec::new();
+        maps.resize_with(keys.len(), Vec::new);
+        let limit = rows_of_each(keys.len()).min(PAGE_ROWS);
+        let unfinished = table.read_page(keys, None, limit, &mut maps)?;
+        for position in unfinished {
+            let (Some(key), Some(map)) = (keys.get(position), maps.get_mut(position)) else {
+                continue;
+            };
+            // The last entry of a page comes again with the next one.
+            while let Some((last, _)) = map.pop() {
+                let mut page = [Vec::new()];
+                let more = table.read_page(
+                    std::slice::from_ref(key),
+                    Some(&last),
+                    PAGE_ROWS,
+                    &mut page,
+                )?;
+                map.extend(page.into_iter().flatten());
+                if more.is_empty() {
+                    break;
+                }
+            }
+        }
+        Ok(maps)
+    }
+
+    /// Removes all entries of these keys, one call to the host for all. The same conditions hold
+    /// as for [`get_many`](Self::get_many).
+    pub fn clear_many(&mut self, keys: &[K]) -> Result<()> {
+        let keys = explicit(keys.iter())?;
+        self.table.borrow().link.call_between(|handle| handle.clear(&keys))
     }
 }
 
@@ -371,6 +446,34 @@ impl<M: Key + Ord + Clone, V: Row + Clone> Table<M, V> {
         let truncated =
             keys.iter().enumerate().filter(|(position, _)| columns::bit(&truncated, *position));
         Ok(Page { rows: count, last, truncated: truncated.map(|(_, key)| *key).collect() })
+    }
+
+    /// Reads entries of keys of the operator's choice, from a map key on, into their `maps`. Gives
+    /// the positions of the keys that may have more.
+    fn read_page<K: Key>(
+        &self,
+        keys: &[K],
+        from: Option<&M>,
+        limit: u32,
+        maps: &mut [Vec<(M, V)>],
+    ) -> Result<Vec<usize>> {
+        let from = from.map(|from| row::encode([from].into_iter()));
+        let range = wit::MapRange { from, to: None };
+        let explicit = explicit(keys.iter())?;
+        let rows = self.link.call_between(|handle| handle.entries(&explicit, &range, limit))?;
+        let mut read = || {
+            row::check::<M>(&rows.map_keys, rows.rows as usize)
+                .map_err(|error| error.context("map keys"))?;
+            let key_of = check_grouped::<V>(rows.rows, &rows.key_of, &rows.columns, keys.len())?;
+            for (row, key) in key_of.into_iter().enumerate() {
+                if let Some(map) = maps.get_mut(key as usize) {
+                    map.push((M::read(&rows.map_keys, row)?, V::read(&rows.columns, row)?));
+                }
+            }
+            let truncated = rows.truncated.as_deref().unwrap_or_default();
+            Ok((0..keys.len()).filter(|key| columns::bit(truncated, *key)).collect())
+        };
+        read().map_err(|error| self.link.named(error))
     }
 
     /// The entries of the key in the range that are in the cache.

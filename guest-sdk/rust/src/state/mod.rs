@@ -116,9 +116,15 @@ fn u32_buffer(values: &[u32]) -> Vec<u8> {
     buffer
 }
 
+/// Keys of the operator's choice.
 fn explicit<'a, K: Key + 'a>(keys: impl ExactSizeIterator<Item = &'a K>) -> Result<wit::Keys> {
     let rows = u32::try_from(keys.len()).map_err(|_| Error::new("too many keys for one call"))?;
     Ok(wit::Keys::Explicit(wit::KeyColumns { rows, columns: row::encode(keys) }))
+}
+
+/// For rows that each have a key of their own: row `i` belongs to key `i`.
+fn each_its_own(rows: usize) -> Vec<u8> {
+    (0_u32..).take(rows).flat_map(u32::to_le_bytes).collect()
 }
 
 /// Rows that the host gave for a list of keys or entries.
@@ -151,6 +157,10 @@ impl Loaded {
 
     fn read<V: Row>(&self, key: usize) -> Result<Option<V>> {
         if self.has(key) { V::read(&self.rows.columns, key).map(Some) } else { Ok(None) }
+    }
+
+    fn read_all<V: Row>(&self, count: usize) -> Result<Vec<Option<V>>> {
+        (0..count).map(|key| self.read(key)).collect()
     }
 
     fn holds<V: Row>(&self, key: usize, row: &V) -> bool {

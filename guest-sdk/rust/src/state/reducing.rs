@@ -2,7 +2,7 @@ use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::rc::Rc;
 
-use super::{DuringCall, Link, Loaded, recycle, u32_buffer};
+use super::{DuringCall, Link, Loaded, explicit, recycle, u32_buffer};
 use crate::columns::Column;
 use crate::reduce::Reduce;
 use crate::{CurrentKey, Key, Result, Row, host, row, wit};
@@ -55,6 +55,33 @@ impl<K: Key, V: Row + Reduce + Clone + 'static> ReducingState<K, V> {
         row::check::<V>(columns, keys.len()).map_err(|error| table.link.named(error))?;
         let keys = wit::Keys::Selected(u32_buffer(keys));
         table.link.call(|handle| handle.add(&keys, columns))
+    }
+
+    /// Folds each row into that of its key, in order, one call to the host for all. Only where
+    /// there is no record and no timer, as in [`on_barrier`](crate::Operator::on_barrier), and
+    /// only of keys that this subtask has seen. Fails if a sum becomes too large.
+    pub fn add_many(&mut self, rows: &[(K, V)]) -> Result<()> {
+        let keys = explicit(rows.iter().map(|(key, _)| key))?;
+        let columns = row::encode(rows.iter().map(|(_, row)| row));
+        self.table.borrow().link.call_between(|handle| handle.add(&keys, &columns))
+    }
+
+    /// The folded rows of these keys, one call to the host for all. The same conditions hold as
+    /// for [`add_many`](Self::add_many).
+    pub fn get_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
+        let table = self.table.borrow();
+        let explicit = explicit(keys.iter())?;
+        let rows = table.link.call_between(|handle| handle.get(&explicit))?;
+        let loaded = Loaded::new::<V>(rows, keys.len());
+        let rows = loaded.and_then(|loaded| loaded.read_all(keys.len()));
+        rows.map_err(|error| table.link.named(error))
+    }
+
+    /// Removes the rows of these keys, one call to the host for all. The same conditions hold as
+    /// for [`add_many`](Self::add_many).
+    pub fn clear_many(&mut self, keys: &[K]) -> Result<()> {
+        let keys = explicit(keys.iter())?;
+        self.table.borrow().link.call_between(|handle| handle.clear(&keys))
     }
 }
 

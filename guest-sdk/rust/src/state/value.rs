@@ -11,7 +11,7 @@ use crate::{CurrentKey, Key, Record, Result, Row, Value, columns, host, row};
 /// In [`process`](crate::Operator::process) and [`on_timer`](crate::Operator::on_timer), the
 /// record or timer says which key: the first [`get`](Self::get) of a call loads the rows of *all*
 /// of its keys at once, the others read from that, and what changed is written back at once when
-/// the call ends. Outside of them, the `_many` methods take keys.
+/// the call ends. Outside of them, the `_many` methods take keys, here and in the other states.
 pub struct ValueState<K, V> {
     table: Rc<RefCell<Table<V>>>,
     key: PhantomData<fn(K)>,
@@ -90,8 +90,9 @@ impl<K: Key, V: Row + Clone + 'static> ValueState<K, V> {
         let table = self.table.borrow();
         let explicit = explicit(keys.iter())?;
         let rows = table.link.call_between(|handle| handle.get(&explicit))?;
-        let loaded = Loaded::new::<V>(rows, keys.len()).map_err(|error| table.link.named(error))?;
-        (0..keys.len()).map(|index| loaded.read(index)).collect()
+        let loaded = Loaded::new::<V>(rows, keys.len());
+        let rows = loaded.and_then(|loaded| loaded.read_all(keys.len()));
+        rows.map_err(|error| table.link.named(error))
     }
 
     /// Writes a row for each key, one call to the host for all. The same conditions hold as

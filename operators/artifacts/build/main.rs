@@ -11,13 +11,14 @@ use std::{env, fs};
 use anyhow::{Context, Result};
 
 /// The operators: packages, which lie in folders of the same name.
-const OPERATORS: [&str; 9] = [
+const OPERATORS: [&str; 10] = [
     "last-bid",
     "auction-stats",
     "auction-winners",
     "bidder-sessions",
     "distinct-bidders",
     "hostile",
+    "conformance",
     "obedient",
     "scripted",
     "built-for-0-1-0",

@@ -6,6 +6,7 @@ mod built_before;
 mod code_cache;
 mod columns;
 mod compile;
+mod conformance;
 mod describe;
 mod engine;
 mod hostile;

@@ -139,7 +139,10 @@ static struct {
 } call;
 
 static char *config;
+static char *pipeline, *operator_name;
 static uint32_t subtask, parallelism;
+static bool is_restored;
+static uint64_t restored_from;
 
 static void set_text(howdah_bindings_string_t *string, const char *text) {
     string->ptr = (uint8_t *)text;
@@ -209,6 +212,19 @@ uint32_t howdah_subtask(void) {
 
 uint32_t howdah_parallelism(void) {
     return parallelism;
+}
+
+const char *howdah_pipeline(void) {
+    return pipeline;
+}
+
+const char *howdah_operator_name(void) {
+    return operator_name;
+}
+
+bool howdah_restored_from(uint64_t *checkpoint) {
+    if (is_restored) *checkpoint = restored_from;
+    return is_restored;
 }
 
 int64_t howdah_now(void) {
@@ -702,9 +718,9 @@ static void commit_value(howdah_state *state) {
 
 /* ---- Keys of the caller's ---- */
 
-static bool explicit_keys(const howdah_state *state, const void *keys, uint32_t count, wit_keys *made) {
+static bool named_keys(const char *what, const char *name, const void *keys, uint32_t count, wit_keys *made) {
     if (call.key_count) {
-        howdah_fail("state `%s`: while rows are processed it works on the key of the record", state->name);
+        howdah_fail("%s `%s`: while rows are processed it works on the key of the record", what, name);
         return false;
     }
     const howdah_row *row = howdah_the_operator.key;
@@ -717,19 +733,35 @@ static bool explicit_keys(const howdah_state *state, const void *keys, uint32_t 
     return !call.failed;
 }
 
-const void **howdah_value_get_many(howdah_state *state, const void *keys, uint32_t count) {
+static bool explicit_keys(const howdah_state *state, const void *keys, uint32_t count, wit_keys *made) {
+    return named_keys("state", state->name, keys, count, made);
+}
+
+/* For rows that each have a key of their own. */
+static wit_buffer each_its_own(uint32_t count) {
+    uint32_t *own = howdah_allocate(count * sizeof *own);
+    for (uint32_t i = 0; i < count; i++) own[i] = i;
+    return indices(own, count);
+}
+
+/* Pointers to rows, NULL for what has none. */
+static const void **pointers(const howdah_state *state, const howdah_operator_state_rows_t *rows, uint32_t count) {
     const void **found = zeroed(count * sizeof *found);
+    char *structs = howdah_decode(state->row, rows->columns.ptr, count);
+    for (uint32_t i = 0; i < count; i++)
+        if (!rows->present.is_some || howdah_bit(rows->present.val.ptr, i))
+            found[i] = structs + (size_t)i * state->row->size_bytes;
+    return found;
+}
+
+const void **howdah_value_get_many(howdah_state *state, const void *keys, uint32_t count) {
     wit_keys named;
     howdah_operator_state_rows_t rows;
     wit_error error;
-    if (!explicit_keys(state, keys, count, &named)) return found;
-    if (!ANSWERED(howdah_operator_state_method_value_state_get(value_handle(state), &named, &rows, &error)))
-        return found;
-    char *structs = howdah_decode(state->row, rows.columns.ptr, count);
-    for (uint32_t i = 0; i < count; i++)
-        if (!rows.present.is_some || howdah_bit(rows.present.val.ptr, i))
-            found[i] = structs + (size_t)i * state->row->size_bytes;
-    return found;
+    if (!explicit_keys(state, keys, count, &named)
+        || !ANSWERED(howdah_operator_state_method_value_state_get(value_handle(state), &named, &rows, &error)))
+        return zeroed(count * sizeof(void *));
+    return pointers(state, &rows, count);
 }
 
 void howdah_value_put_many(howdah_state *state, const void *keys, const void *rows, uint32_t count) {
@@ -745,6 +777,134 @@ void howdah_value_delete_many(howdah_state *state, const void *keys, uint32_t co
     wit_error error;
     if (!explicit_keys(state, keys, count, &named)) return;
     (void)ANSWERED(howdah_operator_state_method_value_state_delete(value_handle(state), &named, &error));
+}
+
+uint32_t howdah_list_get_many(howdah_state *state, const void *keys, uint32_t count,
+                              const uint32_t **key_of, const void **rows) {
+    wit_keys named;
+    howdah_operator_state_list_rows_t found;
+    wit_error error;
+    if (!explicit_keys(state, keys, count, &named)
+        || !ANSWERED(howdah_operator_state_method_list_state_get(list_handle(state), &named, UINT32_MAX, &found, &error)))
+        return 0;
+    *key_of = (const uint32_t *)found.key_of.ptr;
+    *rows = howdah_decode(state->row, found.columns.ptr, found.rows);
+    return call.failed ? 0 : found.rows;
+}
+
+void howdah_list_append_many(howdah_state *state, const void *keys, const void *rows, uint32_t count) {
+    wit_keys named;
+    wit_error error;
+    if (!explicit_keys(state, keys, count, &named)) return;
+    wit_buffer of = each_its_own(count);
+    wit_columns columns = encode_all(state->row, rows, count);
+    (void)ANSWERED(howdah_operator_state_method_list_state_append(list_handle(state), &named, &of, &columns, &error));
+}
+
+void howdah_list_clear_many(howdah_state *state, const void *keys, uint32_t count) {
+    wit_keys named;
+    wit_error error;
+    if (!explicit_keys(state, keys, count, &named)) return;
+    (void)ANSWERED(howdah_operator_state_method_list_state_clear(list_handle(state), &named, &error));
+}
+
+const void **howdah_map_get_many(howdah_state *state, const void *keys, const void *map_keys, uint32_t count) {
+    wit_keys named;
+    howdah_operator_state_rows_t rows;
+    wit_error error;
+    if (!explicit_keys(state, keys, count, &named)) return zeroed(count * sizeof(void *));
+    wit_buffer of = each_its_own(count);
+    wit_columns at = encode_all(state->map_key, map_keys, count);
+    if (!ANSWERED(howdah_operator_state_method_map_state_get(map_handle(state), &named, &of, &at, &rows, &error)))
+        return zeroed(count * sizeof(void *));
+    return pointers(state, &rows, count);
+}
+
+void howdah_map_put_many(howdah_state *state, const void *keys, const void *map_keys, const void *rows,
+                         uint32_t count) {
+    wit_keys named;
+    wit_error error;
+    if (!explicit_keys(state, keys, count, &named)) return;
+    wit_buffer of = each_its_own(count);
+    wit_columns at = encode_all(state->map_key, map_keys, count), columns = encode_all(state->row, rows, count);
+    (void)ANSWERED(howdah_operator_state_method_map_state_put(map_handle(state), &named, &of, &at, &columns, &error));
+}
+
+void howdah_map_delete_many(howdah_state *state, const void *keys, const void *map_keys, uint32_t count) {
+    wit_keys named;
+    wit_error error;
+    if (!explicit_keys(state, keys, count, &named)) return;
+    wit_buffer of = each_its_own(count);
+    wit_columns at = encode_all(state->map_key, map_keys, count);
+    (void)ANSWERED(howdah_operator_state_method_map_state_delete(map_handle(state), &named, &of, &at, &error));
+}
+
+uint32_t howdah_map_entries_many(howdah_state *state, const void *keys, uint32_t count,
+                                 const uint32_t **key_of, const void **map_keys, const void **rows) {
+    wit_keys named;
+    howdah_operator_state_map_range_t range;
+    howdah_operator_state_map_rows_t found;
+    wit_error error;
+    memset(&range, 0, sizeof range);
+    if (!explicit_keys(state, keys, count, &named)
+        || !ANSWERED(howdah_operator_state_method_map_state_entries(map_handle(state), &named, &range, UINT32_MAX, &found, &error)))
+        return 0;
+    *key_of = (const uint32_t *)found.key_of.ptr;
+    *map_keys = howdah_decode(state->map_key, found.map_keys.ptr, found.rows);
+    *rows = howdah_decode(state->row, found.columns.ptr, found.rows);
+    return call.failed ? 0 : found.rows;
+}
+
+void howdah_map_clear_many(howdah_state *state, const void *keys, uint32_t count) {
+    wit_keys named;
+    wit_error error;
+    if (!explicit_keys(state, keys, count, &named)) return;
+    (void)ANSWERED(howdah_operator_state_method_map_state_clear(map_handle(state), &named, &error));
+}
+
+const void **howdah_reducing_get_many(howdah_state *state, const void *keys, uint32_t count) {
+    wit_keys named;
+    howdah_operator_state_rows_t rows;
+    wit_error error;
+    if (!explicit_keys(state, keys, count, &named)
+        || !ANSWERED(howdah_operator_state_method_reducing_state_get(reducing_handle(state), &named, &rows, &error)))
+        return zeroed(count * sizeof(void *));
+    return pointers(state, &rows, count);
+}
+
+void howdah_reducing_add_many(howdah_state *state, const void *keys, const void *rows, uint32_t count) {
+    wit_keys named;
+    wit_error error;
+    if (!explicit_keys(state, keys, count, &named)) return;
+    wit_columns columns = encode_all(state->row, rows, count);
+    (void)ANSWERED(howdah_operator_state_method_reducing_state_add(reducing_handle(state), &named, &columns, &error));
+}
+
+void howdah_reducing_clear_many(howdah_state *state, const void *keys, uint32_t count) {
+    wit_keys named;
+    wit_error error;
+    if (!explicit_keys(state, keys, count, &named)) return;
+    (void)ANSWERED(howdah_operator_state_method_reducing_state_clear(reducing_handle(state), &named, &error));
+}
+
+static void change_many(howdah_timers *timers, const void *keys, const int64_t *times, uint32_t count, bool is_set) {
+    howdah_operator_timers_borrow_timer_service_t handle = { timers->handle };
+    howdah_operator_types_s64_buffer_t at = { (uint8_t *)times, count * sizeof *times };
+    wit_keys named;
+    wit_error error;
+    if (!named_keys("timers", timers->name, keys, count, &named)) return;
+    if (is_set)
+        (void)ANSWERED(howdah_operator_timers_method_timer_service_set(handle, &named, &at, &error));
+    else
+        (void)ANSWERED(howdah_operator_timers_method_timer_service_delete(handle, &named, &at, &error));
+}
+
+void howdah_timer_set_many(howdah_timers *timers, const void *keys, const int64_t *times, uint32_t count) {
+    change_many(timers, keys, times, count, true);
+}
+
+void howdah_timer_delete_many(howdah_timers *timers, const void *keys, const int64_t *times, uint32_t count) {
+    change_many(timers, keys, times, count, false);
 }
 
 /* ---- Lists ---- */
@@ -1371,12 +1531,13 @@ static void describe_state(const howdah_state *state, exports_howdah_operator_op
     }
 }
 
-static void set_config(const howdah_bindings_string_t *given) {
-    free(config);
-    config = malloc(given->len + 1);
-    if (!config) abort();
-    memcpy(config, given->ptr, given->len);
-    config[given->len] = 0;
+/* Keeps a text past the running call. */
+static void keep(char **kept, const howdah_bindings_string_t *given) {
+    free(*kept);
+    *kept = malloc(given->len + 1);
+    if (!*kept) abort();
+    if (given->len) memcpy(*kept, given->ptr, given->len);
+    (*kept)[given->len] = 0;
 }
 
 bool exports_howdah_operator_operator_describe(howdah_bindings_string_t *given,
@@ -1384,7 +1545,7 @@ bool exports_howdah_operator_operator_describe(howdah_bindings_string_t *given,
                                                exports_howdah_operator_operator_error_t *error) {
     const howdah_operator *op = &howdah_the_operator;
     begin_call();
-    set_config(given);
+    keep(&config, given);
     memset(spec, 0, sizeof *spec);
     spec->inputs.ptr = zeroed(count_of(op->inputs) * sizeof *spec->inputs.ptr);
     spec->outputs.ptr = zeroed(count_of(op->outputs) * sizeof *spec->outputs.ptr);
@@ -1440,7 +1601,11 @@ bool exports_howdah_operator_operator_open(exports_howdah_operator_operator_cont
                                            exports_howdah_operator_operator_error_t *failure) {
     call.watermark = INT64_MIN;
     begin_call();
-    set_config(&context->config);
+    keep(&config, &context->config);
+    keep(&pipeline, &context->pipeline);
+    keep(&operator_name, &context->operator_);
+    is_restored = context->restored_from.is_some;
+    restored_from = context->restored_from.val;
     subtask = context->subtask;
     parallelism = context->parallelism;
     FOR_EACH(howdah_state, state, howdah_the_operator.states) open_state(state);

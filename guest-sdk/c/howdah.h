@@ -66,6 +66,10 @@ typedef struct howdah_field {
     { .name = #NAME, .type = HOWDAH_DECIMAL128, .precision = (PRECISION), .scale = (SCALE), \
       .offset = offsetof(STRUCT, NAME) }
 
+#define HOWDAH_NULLABLE_DECIMAL(STRUCT, NAME, PRECISION, SCALE, IS_NULL) \
+    { .name = #NAME, .type = HOWDAH_DECIMAL128, .precision = (PRECISION), .scale = (SCALE), \
+      .nullable = true, .offset = offsetof(STRUCT, NAME), .null_offset = offsetof(STRUCT, IS_NULL) }
+
 /* The columns of a struct. */
 typedef struct howdah_row {
     const howdah_field *fields;
@@ -288,11 +292,31 @@ void howdah_reducing_clear(howdah_state *state);
 void howdah_timer_set(howdah_timers *timers, int64_t time);
 void howdah_timer_delete(howdah_timers *timers, int64_t time);
 
-/* Outside of rows and timers (in on_watermark, on_barrier, close), values of any keys of this
- * subtask: `keys` are structs of the operator's key. Gives pointers, NULL for a key without. */
+/* Outside of rows and timers (in on_watermark, on_barrier, close), states and timers of any keys of
+ * this subtask, one call to the host for all: `keys` are `count` structs of the operator's key, and
+ * row, map key or time `i` belongs to key `i`. What gives pointers gives NULL for a key without. */
 const void **howdah_value_get_many(howdah_state *state, const void *keys, uint32_t count);
 void howdah_value_put_many(howdah_state *state, const void *keys, const void *rows, uint32_t count);
 void howdah_value_delete_many(howdah_state *state, const void *keys, uint32_t count);
+/* The rows of all lists, those of the first key first: how many there are, and the index of each
+ * row's key. */
+uint32_t howdah_list_get_many(howdah_state *state, const void *keys, uint32_t count,
+                              const uint32_t **key_of, const void **rows);
+void howdah_list_append_many(howdah_state *state, const void *keys, const void *rows, uint32_t count);
+void howdah_list_clear_many(howdah_state *state, const void *keys, uint32_t count);
+const void **howdah_map_get_many(howdah_state *state, const void *keys, const void *map_keys, uint32_t count);
+void howdah_map_put_many(howdah_state *state, const void *keys, const void *map_keys, const void *rows,
+                         uint32_t count);
+void howdah_map_delete_many(howdah_state *state, const void *keys, const void *map_keys, uint32_t count);
+/* All entries, as for lists; those of a key in order. */
+uint32_t howdah_map_entries_many(howdah_state *state, const void *keys, uint32_t count,
+                                 const uint32_t **key_of, const void **map_keys, const void **rows);
+void howdah_map_clear_many(howdah_state *state, const void *keys, uint32_t count);
+const void **howdah_reducing_get_many(howdah_state *state, const void *keys, uint32_t count);
+void howdah_reducing_add_many(howdah_state *state, const void *keys, const void *rows, uint32_t count);
+void howdah_reducing_clear_many(howdah_state *state, const void *keys, uint32_t count);
+void howdah_timer_set_many(howdah_timers *timers, const void *keys, const int64_t *times, uint32_t count);
+void howdah_timer_delete_many(howdah_timers *timers, const void *keys, const int64_t *times, uint32_t count);
 
 /* The configuration: a JSON object, and its members on the first level. */
 const char *howdah_config(void);
@@ -302,6 +326,10 @@ int64_t howdah_config_int64(const char *name, int64_t otherwise);
 /* Where the instance finds itself. */
 uint32_t howdah_subtask(void);
 uint32_t howdah_parallelism(void);
+const char *howdah_pipeline(void);
+const char *howdah_operator_name(void);
+/* Whether the state comes from a checkpoint, and from which. */
+bool howdah_restored_from(uint64_t *checkpoint);
 
 /* The clock of the host: the same in all of one call. */
 int64_t howdah_now(void);

@@ -98,6 +98,9 @@ export interface ListState<V, K = any> {
   get(): V[];
   clear(): void;
   getMany(keys: K[]): V[][];
+  /** Adds row `i` to the list of key `i`. */
+  appendMany(keys: K[], rows: V[]): void;
+  clearMany(keys: K[]): void;
 }
 export interface MapState<M, V, K = any> {
   get(mapKey: M): V | null;
@@ -106,12 +109,20 @@ export interface MapState<M, V, K = any> {
   items(range?: { from?: M | null; to?: M | null; limitRows?: number }): [M, V][];
   clear(): void;
   itemsMany(keys: K[]): [M, V][][];
+  /** The entry of key `i` under map key `i`; `putMany` and `deleteMany` name entries in the same way. */
+  getMany(keys: K[], mapKeys: M[]): (V | null)[];
+  putMany(keys: K[], mapKeys: M[], rows: V[]): void;
+  deleteMany(keys: K[], mapKeys: M[]): void;
+  clearMany(keys: K[]): void;
 }
 export interface ReducingState<V, K = any> {
   add(row: V): void;
   get(): V | null;
   clear(): void;
   getMany(keys: K[]): (V | null)[];
+  /** Folds row `i` into that of key `i`, in order. */
+  addMany(keys: K[], rows: V[]): void;
+  clearMany(keys: K[]): void;
 }
 export type Reducer = "sum" | "min" | "max" | "count" | "first" | "last";
 
@@ -134,9 +145,12 @@ export interface Output<V> {
   emitDelete(row: V): void;
   emitColumns(rows: number, columns: Column[], timestamps: Uint8Array, kinds?: Uint8Array | null): void;
 }
-export interface Timers {
+export interface Timers<K = any> {
   set(time: bigint | number): void;
   delete(time: bigint | number): void;
+  /** Sets a timer of key `i` at `times[i]`; for methods without a record. */
+  setMany(keys: K[], times: (bigint | number)[]): void;
+  deleteMany(keys: K[], times: (bigint | number)[]): void;
 }
 
 /** A stream operator with keyed state. States, outputs and timers become fields of the instance. */

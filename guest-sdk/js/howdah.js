@@ -391,6 +391,15 @@ class Record {
 const ALL_ROWS = 0xffffffff;
 const CURRENT = { tag: "current" };
 
+/** Keys of the operator's choice. */
+function explicitKeys(record, what, keys) {
+  if (record.keyCount) throw bad(`${what}: while rows are processed it works on the key of the record`);
+  return { tag: "explicit", val: { rows: keys.length, columns: record.shape.encode(keys) } };
+}
+
+/** For rows that each have a key of their own. */
+const eachItsOwn = (rows) => indices(rows.map((_, i) => i));
+
 class State {
   constructor(kind, row, options = {}) {
     this.kind = kind;
@@ -425,10 +434,7 @@ class State {
   }
 
   explicit(keys) {
-    if (this.record.keyCount) {
-      throw bad(`state \`${this.name}\`: while rows are processed it works on the key of the record`);
-    }
-    return { tag: "explicit", val: { rows: keys.length, columns: this.record.shape.encode(keys) } };
+    return explicitKeys(this.record, `state \`${this.name}\``, keys);
   }
 
   rows({ present, columns }, count) {
@@ -526,6 +532,14 @@ class ListState extends State {
     return this.load(this.explicit(keys), keys.length);
   }
 
+  appendMany(keys, rows) {
+    this.handle.append(this.explicit(keys), eachItsOwn(rows), this.shape.encode(rows));
+  }
+
+  clearMany(keys) {
+    this.handle.clear(this.explicit(keys));
+  }
+
   load(keys, count) {
     const { rows, keyOf, columns } = this.handle.get(keys, this.options.limitRows ?? ALL_ROWS);
     const lists = Array.from({ length: count }, () => []);
@@ -537,8 +551,10 @@ class ListState extends State {
   commit() {
     if (this.cleared.size) this.handle.clear(this.selected([...this.cleared].sort((a, b) => a - b)));
     if (!this.added.size) return;
-    const keys = [...this.added].flatMap(([key, rows]) => rows.map(() => key));
-    this.handle.append(CURRENT, indices(keys), this.shape.encode([...this.added.values()].flat()));
+    // In the order of the keys, as all SDKs do: then the same calls give the same table.
+    const added = [...this.added].sort(([a], [b]) => a - b);
+    const keys = added.flatMap(([key, rows]) => rows.map(() => key));
+    this.handle.append(CURRENT, indices(keys), this.shape.encode(added.flatMap(([, rows]) => rows)));
   }
 
   end() {
@@ -633,6 +649,24 @@ class MapState extends State {
 
   itemsMany(keys) {
     return this.load(this.explicit(keys), keys.length, null, null, ALL_ROWS);
+  }
+
+  getMany(keys, mapKeys) {
+    const answer = this.handle.get(this.explicit(keys), eachItsOwn(keys), this.mapKey.encode(mapKeys));
+    return this.rows(answer, keys.length);
+  }
+
+  putMany(keys, mapKeys, rows) {
+    const encoded = this.mapKey.encode(mapKeys);
+    this.handle.put(this.explicit(keys), eachItsOwn(keys), encoded, this.shape.encode(rows));
+  }
+
+  deleteMany(keys, mapKeys) {
+    this.handle.delete(this.explicit(keys), eachItsOwn(keys), this.mapKey.encode(mapKeys));
+  }
+
+  clearMany(keys) {
+    this.handle.clear(this.explicit(keys));
   }
 
   fetchAhead() {
@@ -770,6 +804,14 @@ class ReducingState extends State {
     return this.rows(this.handle.get(this.explicit(keys)), keys.length);
   }
 
+  addMany(keys, rows) {
+    this.handle.add(this.explicit(keys), this.shape.encode(rows));
+  }
+
+  clearMany(keys) {
+    this.handle.clear(this.explicit(keys));
+  }
+
   commit() {
     if (this.cleared.size) this.handle.clear(this.selected([...this.cleared].sort((a, b) => a - b)));
     if (!this.added.length) return;
@@ -796,6 +838,7 @@ export const reducingState = (row, reducers, options) => new ReducingState(row, 
 /** Timers of one family. */
 class Timers {
   constructor(name, record, host) {
+    this.name = name;
     this.record = record;
     this.handle = host.timers.TimerService.open(name);
     this.end();
@@ -807,6 +850,19 @@ class Timers {
 
   delete(time) {
     this.change(time, false);
+  }
+
+  setMany(keys, times) {
+    this.changeMany("set", keys, times);
+  }
+
+  deleteMany(keys, times) {
+    this.changeMany("delete", keys, times);
+  }
+
+  changeMany(change, keys, times) {
+    const explicit = explicitKeys(this.record, `timers \`${this.name}\``, keys);
+    this.handle[change](explicit, bytesOf(BigInt64Array.from(times, BigInt)));
   }
 
   change(time, isSet) {

@@ -301,8 +301,10 @@ class ListState(State[Row]):
         if self._cleared:
             self._call("clear", self._selected(sorted(self._cleared)))
         if self._added:
-            keys = [key for key, rows in self._added.items() for _ in rows]
-            rows = [row for rows in self._added.values() for row in rows]
+            # In the order of the keys, as all SDKs do: then the same calls give the same table.
+            added = sorted(self._added.items())
+            keys = [key for key, rows in added for _ in rows]
+            rows = [row for _, rows in added for row in rows]
             columns = encode_rows(self.fields, rows)
             self._call("append", contract.state.Keys_Current(), indices(keys), columns)
 
@@ -417,6 +419,21 @@ class MapState(State[Row], Generic[MapKey, Row]):
         """All entries of these keys, in one call. Only outside of rows and timers, and only
         keys of this subtask."""
         return self._entries(self._explicit(keys), len(keys), None, None, ALL_ROWS)
+
+    def get_many(self, entries: Sequence[tuple[Any, MapKey]]) -> list[Row | None]:
+        """The row of each key under its map key, in one call. Conditions as for `items_many`."""
+        keys, map_keys = self._named(entries)
+        answer = self._call("get", keys, indices(range(len(entries))), map_keys)
+        return self._rows(answer, len(entries))
+
+    def delete_many(self, entries: Sequence[tuple[Any, MapKey]]) -> None:
+        """Removes entries of keys, in one call. Conditions as for `items_many`."""
+        keys, map_keys = self._named(entries)
+        self._call("delete", keys, indices(range(len(entries))), map_keys)
+
+    def _named(self, entries: Sequence[tuple[Any, MapKey]]) -> tuple[Any, list[Any]]:
+        keys = self._explicit([key for key, _ in entries])
+        return keys, encode_rows(self.map_key_fields, [map_key for _, map_key in entries])  # type: ignore[misc]
 
     def put_many(self, entries: Sequence[tuple[Any, MapKey, Row]]) -> None:
         """Writes entries of keys, in one call. Conditions as for `items_many`."""
@@ -588,6 +605,12 @@ class ReducingState(State[Row]):
         """The folded rows of these keys, in one call. Only outside of rows and timers, and only
         keys of this subtask."""
         return self._rows(self._call("get", self._explicit(keys)), len(keys))
+
+    def add_many(self, rows: Sequence[tuple[Any, Row]]) -> None:
+        """Folds each row into that of its key, in order, in one call. Conditions as for
+        `get_many`."""
+        keys = self._explicit([key for key, _ in rows])
+        self._call("add", keys, encode_rows(self.fields, [row for _, row in rows]))
 
     def clear_many(self, keys: Sequence[Any]) -> None:
         """Removes the rows of these keys, in one call. Conditions as for `get_many`."""

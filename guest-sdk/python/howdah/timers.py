@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 from array import array
+from collections.abc import Sequence
 from typing import Any, Callable, TypeVar
 
 from howdah import contract
-from howdah.columns import indices
+from howdah.columns import encode_rows, indices
 from howdah.errors import Error, from_host
 
 Handler = TypeVar("Handler", bound=Callable[..., None])
@@ -29,6 +30,7 @@ class Timers:
         self._handler: Callable[..., None] | None = None
         self._handle: Any = None
         self._record: Any = None
+        self._key_count: int | None = None
         self._changes: dict[tuple[int, int], bool] = {}
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -46,6 +48,31 @@ class Timers:
     def delete(self, time: int) -> None:
         """Removes a timer of the record's key; one that is not set is fine."""
         self._changes[self._record.index, time] = False
+
+    def set_many(self, timers: Sequence[tuple[Any, int]]) -> None:
+        """Sets a timer of each key at its time, in one call. Only outside of rows and timers, and
+        only of keys of this subtask."""
+        self._change_many("set", timers)
+
+    def delete_many(self, timers: Sequence[tuple[Any, int]]) -> None:
+        """Removes timers, in one call. Conditions as for `set_many`."""
+        self._change_many("delete", timers)
+
+    def _change_many(self, function: str, timers: Sequence[tuple[Any, int]]) -> None:
+        if self._key_count is not None:
+            raise Error(
+                f"timers `{self.name}`: while rows are processed, timers are those of the record's"
+                " key; other keys are for `on_barrier`, `on_watermark` and `close`"
+            )
+        columns = encode_rows(self._record._key_fields, [key for key, _ in timers])
+        keys = contract.state.Keys_Explicit(contract.types.KeyColumns(len(timers), columns))
+        self._call(function, keys, array("q", [time for _, time in timers]).tobytes())
+
+    def _call(self, function: str, keys: Any, times: bytes) -> None:
+        try:
+            getattr(self._handle, function)(keys, times)
+        except contract.Err as error:
+            raise from_host(error) from None
 
     def _spec(self) -> Any:
         if self._handler is None:
@@ -68,7 +95,7 @@ class Timers:
         return live
 
     def _begin(self, key_count: int) -> None:
-        pass
+        self._key_count = key_count
 
     def _commit(self) -> None:
         for wanted, function in ((True, "set"), (False, "delete")):
@@ -76,10 +103,8 @@ class Timers:
             if changes:
                 keys, times = zip(*changes)
                 selected = contract.state.Keys_Selected(indices(keys))
-                try:
-                    getattr(self._handle, function)(selected, array("q", times).tobytes())
-                except contract.Err as error:
-                    raise from_host(error) from None
+                self._call(function, selected, array("q", times).tobytes())
 
     def _end(self) -> None:
+        self._key_count = None
         self._changes = {}

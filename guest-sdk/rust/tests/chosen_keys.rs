@@ -62,8 +62,8 @@ impl Flusher {
     fn on_barrier(&mut self, _: u64, out: &mut Emitter<Word>) -> Result<()> {
         let [one, two, three] = keys();
         if self.clears {
-            self.list.clear_many(&[two.clone()])?;
-            self.map.clear_many(&[two.clone()])?;
+            self.list.clear_many(std::slice::from_ref(&two))?;
+            self.map.clear_many(std::slice::from_ref(&two))?;
             self.map.remove_many(&[(one.clone(), Place { place: 7 })])?;
             self.totals.clear_many(&[two])?;
         } else {

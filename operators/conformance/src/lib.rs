@@ -220,14 +220,14 @@ impl Answers<'_> {
         }
     }
 
-    fn entry(&mut self, map_key: Option<i64>, entry: Option<Number>) {
+    fn entry(&mut self, map_key: Option<i64>, entry: Option<&Number>) {
         if let Some(Number { number }) = entry {
-            self.give(map_key, number, None);
+            self.give(map_key, *number, None);
         }
     }
 
-    fn folded(&mut self, row: Option<Folded>) {
-        let Some(Folded { sum, min, max, count, first, last }) = row else { return };
+    fn folded(&mut self, row: Option<&Folded>) {
+        let Some(&Folded { sum, min, max, count, first, last }) = row else { return };
         let fields = [
             ("sum", sum),
             ("min", min),
@@ -378,13 +378,13 @@ impl Conformance {
         match command.as_str() {
             "value.get" => answers.pair(self.value.get(record)?),
             "list.get" => answers.list(self.list.get(record)?),
-            "map.get" => answers.entry(at, self.map.get(record, &map_key(at))?),
+            "map.get" => answers.entry(at, self.map.get(record, &map_key(at))?.as_ref()),
             "map.entries" => answers.entries(self.map.entries(record)?),
             "map.range" => {
                 let limit = text.and_then(|text| text.parse().ok()).unwrap_or(usize::MAX);
                 answers.entries(self.range(record, at, number, limit)?);
             }
-            "reducing.get" => answers.folded(self.reducing.get(record)?),
+            "reducing.get" => answers.folded(self.reducing.get(record)?.as_ref()),
             "now" => answers.number(record.now().millis()),
             "watermark" => answers.number(record.watermark().millis()),
             "kind" => answers.give(None, None, Some(name_of(kind))),
@@ -538,7 +538,7 @@ impl Conformance {
             }
             "map.get" => {
                 for (later, entry) in batch.iter().zip(self.map.get_many(entries)?) {
-                    later.answers(out).entry(later.map_key, entry);
+                    later.answers(out).entry(later.map_key, entry.as_ref());
                 }
             }
             "map.entries" => {
@@ -548,7 +548,7 @@ impl Conformance {
             }
             _ => {
                 for (later, row) in batch.iter().zip(self.reducing.get_many(keys)?) {
-                    later.answers(out).folded(row);
+                    later.answers(out).folded(row.as_ref());
                 }
             }
         }

@@ -125,6 +125,7 @@ pub(super) fn values_batch<'a>(
 }
 
 /// A value as text, such that what differs in a bit has another text.
+#[expect(clippy::panic, reason = "a test may panic")]
 pub(super) fn cell(column: &dyn Array, row: usize) -> String {
     if column.is_null(row) {
         return "null".to_owned();

@@ -62,6 +62,34 @@ fn a_component_of_another_shape_is_refused_function_by_function() {
 }
 
 #[test]
+fn what_check_says_of_another_shape_run_says_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let component = component(
+        directory.path(),
+        r#"(component
+            (import "acme:queue/push@1.0.0" (instance))
+            (core module $m (func (export "f")))
+            (core instance $i (instantiate $m))
+            (func $close (canon lift (core func $i "f")))
+            (instance $operator (export "close" (func $close)))
+            (export "howdah:operator/operator@0.1.0" (instance $operator)))"#,
+    );
+    let differences = |finished: Finished| -> String {
+        let (_, listed) = finished.stderr.split_once("howdah:operator@").unwrap();
+        listed.lines().skip(1).map(|line| format!("{line}\n")).collect()
+    };
+    let checked = differences(check(&component, &[]).failed(1, &["lacks function `process`"]));
+    assert!(checked.lines().count() > 6, "{checked}");
+    let job = Job::last_bid(&input::events(20_000)).set(
+        "operator",
+        "component",
+        job::quoted(&component.display().to_string()),
+    );
+    let said = differences(job.run(&[]).failed(1, &["pipeline.toml:"]));
+    assert!(said.starts_with(&checked), "{said} is not {checked}");
+}
+
+#[test]
 fn a_component_that_is_cut_off_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("cut.wasm");

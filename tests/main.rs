@@ -34,3 +34,4 @@ mod restarts;
 mod second_run;
 mod state_commands;
 mod stop;
+mod wasi;

@@ -60,6 +60,12 @@ impl Job {
         Self::new("hostile", howdah_operator_artifacts::HOSTILE, input)
     }
 
+    /// An operator that uses WASI as its rows say.
+    pub(crate) fn with_wasi(input: &Path) -> Self {
+        Self::new("with-wasi", howdah_operator_artifacts::WITH_WASI, input)
+            .without("source.filter", "event_type")
+    }
+
     fn new(operator: &str, component: &str, input: &Path) -> Self {
         let directory = tempfile::tempdir_in(scratch()).unwrap();
         let job = Self {

@@ -3,11 +3,13 @@
 use crate::facts::{self, Output};
 use crate::failure::{Failure, Result};
 use crate::inspect;
-use crate::{compile_worker, environment};
+use crate::{compile_worker, environment, wasi};
 use anyhow::{Context, anyhow};
-use howdah_pipeline::{CheckpointFit, PipelineConfig, StateFit, check_pipeline, check_state};
+use howdah_pipeline::{
+    CheckpointFit, OperatorConfig, PipelineConfig, StateFit, check_pipeline, check_state,
+};
 use howdah_runtime::{
-    Component, Engine, EngineOptions, Inspection, Limits, OperatorSpec, TimeDomain,
+    Component, Engine, EngineOptions, Inspection, Limits, OperatorSpec, TimeDomain, WasiGrant,
 };
 use howdah_state::{Column, StateKind};
 use serde_json::{Value, json};
@@ -47,6 +49,8 @@ pub(crate) struct Args {
     /// How to print
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
+    #[command(flatten)]
+    wasi: wasi::WasiArgs,
 }
 
 /// Runs `howdah check`.
@@ -55,7 +59,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         is_object(config)?;
     }
     match &args.against {
-        None => check(&args.component, args.config.as_deref().unwrap_or("{}"), args.output),
+        None => {
+            let config = args.config.as_deref().unwrap_or("{}");
+            print_alone(
+                &Checked::of(args, config, &Limits::default(), args.wasi_alone().as_ref())?,
+                args.output,
+            )
+        }
         Some(directory) if directory.is_dir() => against_state(args, directory),
         Some(pipeline) => against_pipeline(args, pipeline),
     }
@@ -63,7 +73,24 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Checks a component with a configuration, and prints what it is.
 pub(crate) fn check(component: &Path, config: &str, output: Output) -> Result<()> {
-    let checked = Checked::of(component, config, &Limits::default(), output)?;
+    let args = Args {
+        component: component.to_owned(),
+        against: None,
+        config: None,
+        output,
+        wasi: wasi::WasiArgs::default(),
+    };
+    print_alone(&Checked::of(&args, config, &Limits::default(), None)?, output)
+}
+
+impl Args {
+    /// Where no pipeline says what it grants, it is asked what it is as if one did.
+    fn wasi_alone(&self) -> Option<WasiGrant> {
+        self.wasi.permission().map(|_| WasiGrant::default())
+    }
+}
+
+fn print_alone(checked: &Checked, output: Output) -> Result<()> {
     match output {
         Output::Json => writeln!(std::io::stdout(), "{}", checked.json())?,
         Output::Text => {
@@ -82,7 +109,8 @@ fn against_pipeline(args: &Args, file: &Path) -> Result<()> {
     if let Some(stated) = &args.config {
         operator.config.clone_from(stated);
     }
-    let checked = Checked::of(&args.component, &operator.config, &operator.limits, args.output)?;
+    let OperatorConfig { limits, wasi, .. } = &*operator;
+    let checked = Checked::of(args, &operator.config, limits, wasi.as_ref())?;
     let fit = check_pipeline(&config, &checked.component).map_err(|error| {
         let cause = anyhow::Error::from(error);
         let shown = (args.component.display(), file.display());
@@ -120,7 +148,7 @@ fn against_state(args: &Args, directory: &Path) -> Result<()> {
         )));
     }
     let config = args.config.as_deref().unwrap_or("{}");
-    let checked = Checked::of(&args.component, config, &Limits::default(), args.output)?;
+    let checked = Checked::of(args, config, &Limits::default(), args.wasi_alone().as_ref())?;
     let fit = check_state(directory, &checked.component, &checked.spec);
     let fit = fit.map_err(anyhow::Error::from)?;
     let refused: Vec<&StateFit> =
@@ -209,31 +237,31 @@ struct Checked {
 }
 
 impl Checked {
-    fn of(component: &Path, config: &str, limits: &Limits, output: Output) -> Result<Self> {
-        let inspection = inspect::read(component)?;
-        let refusals: Vec<String> = inspection.refusals().map(ToString::to_string).collect();
-        if !refusals.is_empty() {
-            if output == Output::Json {
+    fn of(args: &Args, config: &str, limits: &Limits, grant: Option<&WasiGrant>) -> Result<Self> {
+        let mut inspection = inspect::read(&args.component)?;
+        let permission = args.wasi.permission();
+        if permission.is_some() && grant.is_some() {
+            inspection.grant_wasi();
+        }
+        if let Some(refusal) = inspection.refusal() {
+            if args.output == Output::Json {
                 writeln!(
                     std::io::stdout(),
                     "{}",
                     json!({ "runs": false, "component": inspection })
                 )?;
             }
-            return Err(Failure::Failed(anyhow!(
-                "{} does not run on this host, which has howdah:operator@{}:\n  {}",
-                inspection.name,
-                inspection.host_version,
-                refusals.join("\n  ")
-            )));
+            return Err(Failure::Failed(anyhow!(refusal)));
         }
         let engine = Engine::new(EngineOptions {
             cache_directory: environment::cache_directory(),
             compile_worker: Some(compile_worker::this_program()?),
+            wasi: permission,
             ..EngineOptions::default()
         })
         .context("cannot set up the WebAssembly engine")?;
-        let component = engine.load_with_limits(component, limits).map_err(anyhow::Error::from)?;
+        let component =
+            engine.load_with_wasi(&args.component, limits, grant).map_err(anyhow::Error::from)?;
         let spec = component.describe(config, limits).map_err(anyhow::Error::from)?;
         Ok(Self { inspection, component, spec })
     }

@@ -25,7 +25,15 @@ fn write_component(text: &mut String, inspection: &Inspection) -> std::fmt::Resu
     writeln!(text, "{}", inspection.name)?;
     writeln!(text, "  size          {}", HumanBytes(inspection.bytes))?;
     writeln!(text, "  sha256        {}", inspection.sha256)?;
-    for (what, names) in [("imports", &inspection.imports), ("exports", &inspection.exports)] {
+    let lists = [
+        ("imports", &inspection.imports),
+        ("exports", &inspection.exports),
+        ("granted", &inspection.granted),
+    ];
+    for (what, names) in lists {
+        if what == "granted" && names.is_empty() {
+            continue;
+        }
         let mut label = what;
         for name in names {
             writeln!(text, "  {label:13} {name}")?;

@@ -14,6 +14,7 @@ mod project;
 mod run;
 mod state;
 mod table;
+mod wasi;
 
 use clap::{Parser, Subcommand};
 use std::io::Write;

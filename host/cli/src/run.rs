@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Result};
 use crate::progress::{Bar, Unit};
-use crate::{compile_worker, environment};
+use crate::{compile_worker, environment, wasi};
 use anyhow::{Context, anyhow};
 use howdah_pipeline::{
     Checkpoints, ErrorKind, Event, Handle, Pipeline, PipelineConfig, Progress, Restarts, SinkType,
@@ -89,6 +89,8 @@ pub(crate) struct Args {
     /// What to log on standard error
     #[arg(long, value_enum, value_name = "LEVEL", default_value = "warn")]
     log: Level,
+    #[command(flatten)]
+    wasi: wasi::WasiArgs,
 }
 
 /// Runs `howdah run`.
@@ -121,6 +123,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let engine = Engine::new(EngineOptions {
         cache_directory: environment::cache_directory(),
         compile_worker: Some(compile_worker::this_program()?),
+        wasi: args.wasi.permission(),
         ..EngineOptions::default()
     })
     .context("cannot set up the WebAssembly engine")?;

@@ -35,6 +35,8 @@
 //! [operator.limits]               # memory-bytes, table-elements, handles, call-timeout-ms,
 //!                                 # call-fuel, batch-bytes, batch-rows, compile-timeout-ms,
 //!                                 # compile-memory-bytes
+//! [operator.wasi]                 # random-seed, written-bytes; with `--allow-wasi` alone
+//! [operator.wasi.directories]     # "/name" = "path", or { path = "path", access = "read-write" }
 //! [operator.failure]              # policy, isolated-rows, restarts, restart-window-ms,
 //!                                 # restart-backoff-ms, restart-backoff-limit-ms
 //!
@@ -50,7 +52,7 @@ mod section;
 use crate::error::{Error, Result};
 use crate::pipeline;
 use crate::restart::RestartPolicy;
-use howdah_runtime::Limits;
+use howdah_runtime::{Access, DirectoryGrant, Limits, WasiGrant};
 use howdah_state::{ColumnType, KeyGroups};
 pub(crate) use section::enumerate;
 use section::{Document, Section};
@@ -229,6 +231,8 @@ pub struct OperatorConfig {
     pub config: String,
     /// What an instance may use.
     pub limits: Limits,
+    /// What it gets of WASI, where the host permits that; `None`: nothing.
+    pub wasi: Option<WasiGrant>,
     /// Whether it is started again after a failure, for whoever runs the pipeline: see
     /// [`Restarts`](crate::Restarts).
     pub restart: RestartPolicy,
@@ -291,6 +295,12 @@ const HANDLES_LIMIT: u64 = 1 << 20;
 const FUEL_LIMIT: u64 = i64::MAX.unsigned_abs();
 /// The most rows that may be set aside: they are held in memory until the next checkpoint.
 const ISOLATED_ROWS_LIMIT: u64 = 100_000;
+/// The greatest seed; a number in TOML has 63 bits.
+const SEED_LIMIT: u64 = i64::MAX.unsigned_abs();
+/// The most bytes that an operator may write to files.
+const WRITTEN_BYTES_LIMIT: u64 = 1 << 40;
+/// The most directories that an operator gets.
+const DIRECTORIES_LIMIT: usize = 16;
 /// The most restarts in a window.
 const RESTARTS_LIMIT: u64 = 1_000_000;
 /// The longest pipeline file.
@@ -583,7 +593,7 @@ fn suggestion_of_type(text: &str) -> String {
 }
 
 fn operator(root: &Section<'_>, directory: &Path) -> Result<OperatorConfig> {
-    let known = ["name", "component", "key", "columns", "config", "limits", "failure"];
+    let known = ["name", "component", "key", "columns", "config", "limits", "wasi", "failure"];
     let section = root.section("operator", &known)?.required()?;
     let component = section.required_text("component")?;
     let component = Located { value: directory.join(component.value), line: component.line };
@@ -608,9 +618,49 @@ fn operator(root: &Section<'_>, directory: &Path) -> Result<OperatorConfig> {
         columns: columns.collect::<Result<_>>()?,
         config: json_object(&section.open_section("config")?)?,
         limits: limits(&section)?,
+        wasi: wasi(&section, directory)?,
         restart: restart(&failure)?,
         isolated_rows: isolated_rows(&failure)?,
     })
+}
+
+/// What the operator gets of WASI, if the file says so.
+fn wasi(operator: &Section<'_>, directory: &Path) -> Result<Option<WasiGrant>> {
+    let section = operator.section("wasi", &["random-seed", "written-bytes", "directories"])?;
+    if !section.is_there() {
+        return Ok(None);
+    }
+    let default = WasiGrant::default();
+    let seed = section.integer("random-seed", 0..=SEED_LIMIT)?;
+    let written = section.integer("written-bytes", 0..=WRITTEN_BYTES_LIMIT)?;
+    let directories = section.open_section("directories")?;
+    let entries = directories.entries();
+    if entries.len() > DIRECTORIES_LIMIT {
+        let message = format!("[operator.wasi.directories] has more than {DIRECTORIES_LIMIT}");
+        return Err(section.error(directories.line(), message));
+    }
+    let granted = entries.into_iter().map(|(name, value)| {
+        let what = directories.describe(&name.value);
+        if !name.value.starts_with('/') || name.value.len() > 255 {
+            let message = format!("{what} must begin with / and have 255 bytes at most");
+            return Err(directories.error(name.line, message));
+        }
+        let (path, access) = match value.get_ref() {
+            DeValue::Table(_) => {
+                let granted = directories.section(&name.value, &["path", "access"])?;
+                let choices = [("read", Access::Read), ("read-write", Access::ReadWrite)];
+                (granted.required_text("path")?, granted.choice("access", &choices)?)
+            }
+            _ => (directories.text_of(&name.value, value)?, None),
+        };
+        let access = access.unwrap_or(Access::Read);
+        Ok(DirectoryGrant { name: name.value, path: directory.join(path.value), access })
+    });
+    Ok(Some(WasiGrant {
+        directories: granted.collect::<Result<_>>()?,
+        random_seed: seed.unwrap_or(default.random_seed),
+        written_limit_bytes: written.unwrap_or(default.written_limit_bytes),
+    }))
 }
 
 /// How many rows may be set aside, if any.

@@ -23,7 +23,7 @@ use crate::source::{self, Source, Start};
 use crate::subtask::Subtask;
 use crate::watermark::Watermark;
 use crossbeam_channel::{Receiver, Sender, bounded};
-use howdah_runtime::{Component, Context, Engine, Instance, OperatorSpec};
+use howdah_runtime::{Component, Context, Engine, Inspection, Instance, OperatorSpec};
 use howdah_state::{Clock, KeyGroups, StateStore, StateTable, StoreOptions};
 use std::fmt;
 use std::sync::Arc;
@@ -92,8 +92,10 @@ impl Pipeline {
     pub fn prepare(config: PipelineConfig, engine: &Engine) -> Result<Self> {
         paths::check(&config)?;
         let located = |error| Error::from(error).at(&config.file, config.operator.component.line);
-        let OperatorConfig { component, limits, .. } = &config.operator;
-        let component = engine.load_with_limits(&component.value, limits).map_err(located)?;
+        let OperatorConfig { component, limits, wasi, .. } = &config.operator;
+        let component = engine
+            .load_with_wasi(&component.value, limits, wasi.as_ref())
+            .map_err(|error| located(in_full(error, &config, engine)))?;
         let resolved = Resolved::of(&config, &component)?;
         directory::create(&config.state_directory)?;
         let lock = config.state_directory.join(LOCK);
@@ -416,6 +418,24 @@ impl Pipeline {
         handle.threads.push(spawn(&role("source"), failing, move || reader.run())?);
         Ok(handle)
     }
+}
+
+/// Every difference from the contract, where one of them is why the component is refused.
+fn in_full(
+    error: howdah_runtime::Error,
+    config: &PipelineConfig,
+    engine: &Engine,
+) -> howdah_runtime::Error {
+    if error.kind() != howdah_runtime::ErrorKind::Component {
+        return error;
+    }
+    let Ok(mut inspection) = Inspection::read(&config.operator.component.value) else {
+        return error;
+    };
+    if config.operator.wasi.is_some() && engine.permits_wasi() {
+        inspection.grant_wasi();
+    }
+    inspection.refusal_error().unwrap_or(error)
 }
 
 /// What has been opened for a run.

@@ -3,6 +3,7 @@
 use crate::bindings::{operator as wit, timer_handler};
 use crate::engine::Engine;
 use crate::exports::{Handlers, Linked};
+use crate::wasi;
 use crate::{Error, ErrorKind, HOST_VERSION, Result};
 use wasmtime::component::Component;
 use wasmtime::component::types::{self, ComponentItem};
@@ -19,6 +20,12 @@ const IMPORTS: [&str; 6] = ["types", "state", "timers", "clock", "logging", "met
 
 const COMPONENT_HEADER: [u8; 4] = [0x0d, 0, 1, 0];
 const MODULE_HEADER: [u8; 4] = [1, 0, 0, 0];
+
+/// What to do about a component that imports WASI.
+pub(crate) const WASI_WAY_OUT: &str = "build a pure component (Rust: target wasm32-unknown-unknown; \
+    Python: componentize-py with --stub-wasi; C: no wasi-libc functions that need a system; \
+    JavaScript: without features that need one), or grant it what it needs: with [operator.wasi] in \
+    the pipeline file, and --allow-wasi on the command line";
 
 /// An exported function.
 struct Function {
@@ -68,7 +75,12 @@ pub(crate) fn not_compiled(name: &str, cause: &str) -> Error {
 }
 
 /// Checks names first, which gives the better messages, then types.
-pub(crate) fn link(engine: &Engine, name: &str, component: &Component) -> Result<Linked> {
+pub(crate) fn link(
+    engine: &Engine,
+    name: &str,
+    component: &Component,
+    has_wasi: bool,
+) -> Result<Linked> {
     imports(engine, name, component)?;
     let exported = |(interface, functions): (&str, &[&'static str])| {
         exports(engine, name, component, interface, functions)
@@ -93,7 +105,11 @@ pub(crate) fn link(engine: &Engine, name: &str, component: &Component) -> Result
         watermark: handler(WATERMARK_HANDLER)?,
         checkpoint: handler(CHECKPOINT_HANDLER)?,
     };
-    let linked = engine.linker().instantiate_pre(component).or_else(|error| {
+    let instantiate = || match has_wasi {
+        true => wasi::link(engine.linker(), component)?.instantiate_pre(component),
+        false => engine.linker().instantiate_pre(component),
+    };
+    let linked = instantiate().or_else(|error| {
         let version = HOST_VERSION;
         refuse(
             name,
@@ -117,15 +133,32 @@ pub(crate) fn link(engine: &Engine, name: &str, component: &Component) -> Result
         .or_else(|error| refuse(name, format_args!("does not export {OPERATOR}: {error:#}")))
 }
 
+/// The first import of WASI, if there is one.
+pub(crate) fn wasi_import(engine: &Engine, component: &Component) -> Option<String> {
+    let component = component.component_type();
+    let mut imports = component.imports(engine.wasmtime());
+    imports.find(|(import, _)| wasi::is_wasi(import)).map(|(import, _)| import.to_owned())
+}
+
+/// A component that imports WASI, of a pipeline that grants none.
+pub(crate) fn not_granted(name: &str, import: &str) -> Error {
+    Error::new(
+        ErrorKind::Component,
+        format!("{name} imports {import}, but this host gives operators no WASI: {WASI_WAY_OUT}"),
+    )
+}
+
 fn imports(engine: &Engine, name: &str, component: &Component) -> Result<()> {
     for (import, _) in component.component_type().imports(engine.wasmtime()) {
-        if import.starts_with("wasi:") {
+        if wasi::has(import) {
+            continue;
+        }
+        if wasi::is_wasi(import) {
             return refuse(
                 name,
                 format_args!(
-                    "imports {import}, but this host gives operators no WASI: build a pure \
-                     component (Rust: target wasm32-unknown-unknown; Python: componentize-py \
-                     with --stub-wasi)"
+                    "imports {import}, which this host does not have: of WASI 0.2 it has cli, \
+                     clocks, filesystem, io and random; build it without"
                 ),
             );
         }

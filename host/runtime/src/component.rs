@@ -5,6 +5,7 @@ use crate::exports::{Handlers, Linked};
 use crate::instance::{Context, Instance};
 use crate::limits::Limits;
 use crate::spec::OperatorSpec;
+use crate::wasi::{self, WasiGrant};
 use crate::{Result, cache, check, compile, describe};
 use howdah_state::StateTable;
 use sha2::{Digest, Sha256};
@@ -22,11 +23,19 @@ struct Shared {
     digest: String,
     engine: Engine,
     linked: Linked,
+    /// What it gets of WASI.
+    wasi: Option<WasiGrant>,
 }
 
 impl Component {
     /// Compiles, or takes from the cache, and checks.
-    pub(crate) fn load(engine: &Engine, name: &str, bytes: &[u8], limits: &Limits) -> Result<Self> {
+    pub(crate) fn load(
+        engine: &Engine,
+        name: &str,
+        bytes: &[u8],
+        limits: &Limits,
+        grant: Option<&WasiGrant>,
+    ) -> Result<Self> {
         check::header(name, bytes)?;
         let digest = hex(&Sha256::digest(bytes));
         let cached = engine.cache().and_then(|cache| cache.get(engine.wasmtime(), &digest));
@@ -34,8 +43,10 @@ impl Component {
             Some(component) => component,
             None => compiled(engine, name, &digest, bytes, limits)?,
         };
-        let linked = check::link(engine, name, &component)?;
-        let shared = Shared { name: name.to_owned(), digest, engine: engine.clone(), linked };
+        let wasi = wasi_of(engine, name, &component, grant)?;
+        let linked = check::link(engine, name, &component, wasi.is_some())?;
+        let (name, engine) = (name.to_owned(), engine.clone());
+        let shared = Shared { name, digest, engine, linked, wasi };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -87,9 +98,30 @@ impl Component {
         &self.shared.engine
     }
 
+    pub(crate) fn wasi(&self) -> Option<&WasiGrant> {
+        self.shared.wasi.as_ref()
+    }
+
     pub(crate) fn linked(&self) -> &Linked {
         &self.shared.linked
     }
+}
+
+/// What a component gets of WASI: nothing, if it imports none.
+fn wasi_of(
+    engine: &Engine,
+    name: &str,
+    component: &wasmtime::component::Component,
+    grant: Option<&WasiGrant>,
+) -> Result<Option<WasiGrant>> {
+    let imported = check::wasi_import(engine, component);
+    let Some((grant, _)) = grant.zip(imported.as_ref()) else {
+        return match imported {
+            Some(import) => Err(check::not_granted(name, &import)),
+            None => Ok(None),
+        };
+    };
+    wasi::check(name, engine.options().wasi.as_ref(), grant).map(Some)
 }
 
 /// Compiles a component, in a worker if there is one, and keeps the code.

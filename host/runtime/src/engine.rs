@@ -9,6 +9,7 @@ use crate::host::HostState;
 use crate::limits::{
     CORE_INSTANCES_LIMIT, Limits, MEMORIES_LIMIT, TABLE_ELEMENTS_LIMIT, TABLES_LIMIT,
 };
+use crate::wasi::{WasiGrant, WasiPermission};
 use crate::{Error, ErrorKind, Result};
 use std::fmt;
 use std::io::Read;
@@ -37,6 +38,8 @@ pub struct EngineOptions {
     /// The program that compiles components, in a process with limits. `None`: this process
     /// compiles them itself, without limits, which is for trusted components only.
     pub compile_worker: Option<CompileWorker>,
+    /// What pipelines may grant their operators of WASI; `None`: nothing.
+    pub wasi: Option<WasiPermission>,
 }
 
 impl Default for EngineOptions {
@@ -47,6 +50,7 @@ impl Default for EngineOptions {
             memory_limit_bytes: 256 << 20,
             stack_limit_bytes: 512 << 10,
             compile_worker: None,
+            wasi: None,
         }
     }
 }
@@ -114,8 +118,23 @@ impl Engine {
     /// # Errors
     /// As for [`Self::load`].
     pub fn load_with_limits(&self, path: &Path, limits: &Limits) -> Result<Component> {
-        let bytes = read_component(path)?;
-        Component::load(&self.for_limits(limits)?, &path.display().to_string(), &bytes, limits)
+        self.load_with_wasi(path, limits, None)
+    }
+
+    /// The same for a component that gets what was granted of WASI.
+    ///
+    /// # Errors
+    /// As for [`Self::load`]; [`ErrorKind::Component`] too if it imports WASI and was granted none,
+    /// or [`EngineOptions::wasi`] does not permit it, and [`ErrorKind::Host`] if a directory that was
+    /// granted is not there, or not permitted.
+    pub fn load_with_wasi(
+        &self,
+        path: &Path,
+        limits: &Limits,
+        grant: Option<&WasiGrant>,
+    ) -> Result<Component> {
+        let (name, bytes) = (path.display().to_string(), read_component(path)?);
+        Component::load(&self.for_limits(limits)?, &name, &bytes, limits, grant)
     }
 
     /// The same as [`Self::load`] for bytes in memory; `name` is what errors call it.
@@ -123,7 +142,7 @@ impl Engine {
     /// # Errors
     /// As for [`Self::load`].
     pub fn load_bytes(&self, name: &str, bytes: &[u8]) -> Result<Component> {
-        Component::load(self, name, bytes, &Limits::default())
+        Component::load(self, name, bytes, &Limits::default(), None)
     }
 
     /// This engine, or the one beside it whose code counts fuel.
@@ -138,6 +157,11 @@ impl Engine {
         }
         let engine = Self::with_fuel(self.shared.options.clone(), true)?;
         Ok(metered.insert(engine).clone())
+    }
+
+    /// Whether pipelines may grant their operators anything of WASI.
+    pub fn permits_wasi(&self) -> bool {
+        self.shared.options.wasi.is_some()
     }
 
     pub(crate) fn counts_fuel(&self) -> bool {

@@ -7,6 +7,7 @@ use crate::exports::Exports;
 use crate::host::{CallScope, HostState, Remains, Subject, Task};
 use crate::limits::{DESCRIBE_LIMIT_BYTES, Limits, display_bytes};
 use crate::metrics::InstanceMetrics;
+use crate::wasi::Wasi;
 use crate::{Error, ErrorKind, Result, trap};
 use wasmtime::{Store, StoreContextMut};
 
@@ -43,7 +44,9 @@ impl Guest {
         limits: &Limits,
         task: Option<Task>,
     ) -> Result<Self> {
-        let host = HostState::new(subject, limits, task);
+        let wasi = wasi(component, &subject)?;
+        let mut host = HostState::new(subject, limits, task);
+        host.wasi = wasi;
         Self::of(component, limits, host)
     }
 
@@ -54,7 +57,8 @@ impl Guest {
         limits: &Limits,
         remains: Remains,
     ) -> Result<Self> {
-        let host = HostState::after(subject, limits, remains);
+        let wasi = wasi(component, &subject)?;
+        let host = HostState::after(subject, limits, remains, wasi);
         Self::of(component, limits, host)
     }
 
@@ -189,6 +193,11 @@ impl Guest {
             None => Error::new(ErrorKind::Host, format!("{subject} does not run")),
         })
     }
+}
+
+/// What the component was granted of WASI.
+fn wasi(component: &Component, subject: &Subject) -> Result<Option<Box<Wasi>>> {
+    component.wasi().map(|grant| Wasi::open(grant, subject).map(Box::new)).transpose()
 }
 
 /// Gives a call its fuel, if fuel is counted.

@@ -21,7 +21,8 @@
 //! # What an operator can and cannot do
 //!
 //! It computes, keeps state and timers in the tables it declared, logs and measures, and is told
-//! the time. It has no files, no network and no environment. Its time, memory, and the size of what it hands over are
+//! the time. It has no files, no network and no environment, unless [`EngineOptions::wasi`] and a
+//! [`WasiGrant`] give it some of WASI. Its time, memory, and the size of what it hands over are
 //! limited ([`Limits`]); what it hands over is checked before use. An operator that breaks a
 //! limit, traps or returns nonsense ends its own instance with an [`Error`] that says why;
 //! no other instance notices.
@@ -52,6 +53,7 @@ mod limits;
 mod metrics;
 mod spec;
 mod trap;
+mod wasi;
 
 pub use compile::{CompileWorker, serve as serve_compile_worker};
 pub use component::Component;
@@ -66,6 +68,7 @@ pub use instance::{Context, DiscardedTimers, Input, Instance, Output};
 pub use limits::Limits;
 pub use metrics::InstanceMetrics;
 pub use spec::{InputSpec, OperatorSpec, OutputSpec, StateSpec, TimeDomain, TimerSpec};
+pub use wasi::{Access, DirectoryGrant, WasiGrant, WasiPermission};
 
 /// The version of package `howdah:operator` that this host implements.
 const HOST_VERSION: &str = "0.1.1";

@@ -11,7 +11,7 @@ use std::{env, fs};
 use anyhow::{Context, Result};
 
 /// The operators: packages, which lie in folders of the same name.
-const OPERATORS: [&str; 10] = [
+const OPERATORS: [&str; 11] = [
     "last-bid",
     "auction-stats",
     "auction-winners",
@@ -21,6 +21,7 @@ const OPERATORS: [&str; 10] = [
     "conformance",
     "obedient",
     "scripted",
+    "with-wasi",
     "built-for-0-1-0",
 ];
 

@@ -87,6 +87,11 @@ impl<'a> Section<'a> {
         Err(Error::config(self.document.file, 1, format!("there is no [{}] table", self.name)))
     }
 
+    /// Whether the file has this table.
+    pub(super) fn is_there(&self) -> bool {
+        self.table.is_some()
+    }
+
     pub(super) fn line(&self) -> u32 {
         self.line
     }

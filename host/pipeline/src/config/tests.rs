@@ -268,3 +268,40 @@ fn the_reference_file_is_accepted() {
     assert_eq!(config.operator.limits, Limits::default());
     assert_eq!(config.operator.restart, RestartPolicy::default());
 }
+
+#[test]
+fn what_an_operator_gets_of_wasi_is_read() {
+    let (directory, file) = directory();
+    assert_eq!(PipelineConfig::parse(&file, WHOLE).expect("a configuration").operator.wasi, None);
+    let granted = "[operator.wasi]\nrandom-seed = 7\n[operator.wasi.directories]\n\
+                   \"/rates\" = \"rates\"\n\"/log\" = { path = \"log\", access = \"read-write\" }\n\
+                   [sink]";
+    let text = WHOLE.replace("[sink]", granted);
+    let wasi = PipelineConfig::parse(&file, &text).expect("a configuration").operator.wasi;
+    let wasi = wasi.expect("a grant");
+    assert_eq!((wasi.random_seed, wasi.written_limit_bytes), (7, 64 << 20));
+    let mut granted = wasi.directories;
+    granted.sort_by(|a, b| a.name.cmp(&b.name));
+    let expected = [("/log", "log", Access::ReadWrite), ("/rates", "rates", Access::Read)];
+    let expected = expected.map(|(name, path, access)| DirectoryGrant {
+        name: name.into(),
+        path: directory.path().join(path),
+        access,
+    });
+    assert_eq!(granted, expected);
+}
+
+#[test]
+fn what_an_operator_cannot_get_of_wasi_is_named() {
+    for (stated, what) in [
+        ("\"rates\" = \"rates\"", "must begin with /"),
+        ("\"/rates\" = { path = \"rates\", access = \"write\" }", "must be read or read-write"),
+        ("\"/rates\" = { access = \"read\" }", "lacks `path`"),
+        ("\"/rates\" = 1", "must be a string"),
+    ] {
+        let error = refused("[sink]", &format!("[operator.wasi.directories]\n{stated}\n[sink]"));
+        assert!(error.contains(what), "{error}");
+    }
+    let error = refused("[sink]", "[operator.wasi]\nnetwork = true\n[sink]");
+    assert!(error.contains("unknown key `network` in [operator.wasi]"), "{error}");
+}

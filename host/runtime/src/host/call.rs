@@ -14,6 +14,9 @@ use wasmtime::UpdateDeadline;
 /// in state calls.
 const STALL: Duration = Duration::from_millis(100);
 
+/// What is kept of what a call prints to its standard error.
+const LAST_WORDS_LIMIT_BYTES: usize = 2 << 10;
+
 /// The running call; begins anew with each.
 pub(crate) struct Call {
     started: Instant,
@@ -38,6 +41,8 @@ pub(crate) struct Call {
     pub(super) state_error: Option<howdah_state::Error>,
     /// The last message that the operator logged as an error: the reason of a panic.
     pub(super) last_error: Option<String>,
+    /// The end of what the operator printed to its standard error, if it has one.
+    last_words: String,
     pub(super) messages_logged: u32,
     pub(super) messages_dropped: u64,
 }
@@ -79,6 +84,7 @@ impl Call {
             set_again: None,
             state_error: None,
             last_error: None,
+            last_words: String::new(),
             messages_logged: 0,
             messages_dropped: 0,
         }
@@ -88,6 +94,21 @@ impl Call {
     pub(crate) fn take_bytes(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
         self.budget_bytes = self.budget_bytes.checked_sub(bytes).ok_or(BudgetExceeded)?;
         Ok(())
+    }
+
+    /// The time of the call, in milliseconds since the Unix epoch.
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.now_ms
+    }
+
+    /// Remembers a line that may be the reason of a trap.
+    pub(crate) fn add_last_words(&mut self, line: &str) {
+        if !self.last_words.is_empty() {
+            self.last_words.push_str(" / ");
+        }
+        self.last_words.push_str(line);
+        let past = self.last_words.len().saturating_sub(LAST_WORDS_LIMIT_BYTES);
+        self.last_words.drain(..self.last_words.ceil_char_boundary(past));
     }
 
     fn elapsed(&self) -> Duration {
@@ -142,6 +163,7 @@ impl HostState {
     /// The call has ended, well or not.
     pub(crate) fn end_call(&mut self) -> Ended {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.print_rest();
         self.metrics.calls_total += 1;
         self.metrics.guest_nanos_total +=
             nanos(self.call.elapsed().saturating_sub(self.call.state_time));
@@ -150,10 +172,12 @@ impl HostState {
         self.metrics.memory_bytes = u64::try_from(self.growth.used_bytes()).unwrap_or(u64::MAX);
         self.report_dropped_messages();
         self.call.keys = None;
+        let last_words = std::mem::take(&mut self.call.last_words);
+        let last_words = (!last_words.is_empty()).then_some(last_words);
         Ended {
             state_error: self.call.state_error.take(),
             refused: self.growth.take_refused(),
-            last_error: self.call.last_error.take(),
+            last_error: self.call.last_error.take().or(last_words),
         }
     }
 

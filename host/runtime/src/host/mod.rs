@@ -8,6 +8,7 @@ mod state;
 mod task;
 mod timers;
 
+use crate::wasi::{Lasting, Wasi};
 pub(crate) use call::{BudgetExceeded, Call, CallScope, Ended};
 pub(crate) use state::column_bytes;
 pub(crate) use task::{DueTimers, TIMERS_PER_CALL, Task};
@@ -31,7 +32,9 @@ pub(crate) struct HostState {
     pub(crate) task: Option<Task>,
     /// What the operator measures.
     figures: metrics::Figures,
-    handles: ResourceTable,
+    pub(crate) handles: ResourceTable,
+    /// What it was granted of WASI.
+    pub(crate) wasi: Option<Box<Wasi>>,
 }
 
 impl HostState {
@@ -47,6 +50,7 @@ impl HostState {
             call: Call::new(limits),
             task,
             handles,
+            wasi: None,
         }
     }
 }
@@ -56,19 +60,29 @@ pub(crate) struct Remains {
     pub(crate) task: Task,
     figures: metrics::Figures,
     metrics: InstanceMetrics,
+    wasi: Option<Lasting>,
 }
 
 impl HostState {
     /// What another instance goes on with; `None` for `describe`.
     pub(crate) fn into_remains(self) -> Option<Remains> {
-        let Self { figures, metrics, task, .. } = self;
-        task.map(|task| Remains { task, figures, metrics })
+        let Self { figures, metrics, task, wasi, .. } = self;
+        let wasi = wasi.map(|wasi| wasi.into_lasting());
+        task.map(|task| Remains { task, figures, metrics, wasi })
     }
 
     /// The host's side of an instance that goes on where another failed.
-    pub(crate) fn after(subject: Subject, limits: &Limits, remains: Remains) -> Self {
-        let Remains { task, figures, metrics } = remains;
-        Self { figures, metrics, ..Self::new(subject, limits, Some(task)) }
+    pub(crate) fn after(
+        subject: Subject,
+        limits: &Limits,
+        remains: Remains,
+        mut wasi: Option<Box<Wasi>>,
+    ) -> Self {
+        let Remains { task, figures, metrics, wasi: lasting } = remains;
+        if let Some((wasi, lasting)) = wasi.as_mut().zip(lasting) {
+            wasi.go_on(lasting);
+        }
+        Self { figures, metrics, wasi, ..Self::new(subject, limits, Some(task)) }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Compares what a component imports and exports with the contract, function by function.
 
 use super::signature::{self, Pair};
-use crate::{Error, ErrorKind, Result};
+use crate::check::WASI_WAY_OUT;
+use crate::{Error, ErrorKind, Result, wasi};
 use serde::Serialize;
 use std::fmt;
 use wit_parser::{
@@ -58,6 +59,8 @@ pub struct Difference {
     pub host: Option<String>,
     /// What to do about it.
     pub way_out: Option<String>,
+    /// The interface of WASI that it imports and that this host has, if that is all.
+    pub wasi: Option<String>,
 }
 
 impl fmt::Display for Difference {
@@ -192,6 +195,7 @@ impl Comparison<'_> {
             component: None,
             host: None,
             way_out,
+            wasi: None,
         });
     }
 
@@ -238,16 +242,25 @@ impl Comparison<'_> {
     }
 
     fn foreign(&mut self, name: &str) {
-        let way_out = if name.starts_with("wasi:") {
-            "operators get no WASI: build a pure component (Rust: target wasm32-unknown-unknown; \
-             Python: componentize-py with --stub-wasi; C: no wasi-libc functions that need a \
-             system; JavaScript: without features that need one)"
+        let way_out = if wasi::has(name) {
+            WASI_WAY_OUT
+        } else if wasi::is_wasi(name) {
+            "of WASI 0.2 this host has cli, clocks, filesystem, io and random, where they are \
+             granted: build it without"
         } else {
             "the host has the interfaces of howdah:operator alone: remove what needs this one, or \
              compose it into the component (`wac plug`)"
         };
-        let what = format!("imports {name}, which this host does not have");
+        let what = match wasi::has(name) {
+            true => {
+                format!("imports {name}, which this host gives to those alone that it is granted")
+            }
+            false => format!("imports {name}, which this host does not have"),
+        };
         self.add(DifferenceKind::Foreign, what, Some(way_out.to_owned()));
+        if let Some(last) = self.differences.last_mut() {
+            last.wasi = wasi::has(name).then(|| name.to_owned());
+        }
     }
 
     fn unknown_interface(&mut self, side: Side, name: &str) {

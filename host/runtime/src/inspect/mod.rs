@@ -33,6 +33,8 @@ pub struct Inspection {
     pub exports: Vec<String>,
     /// How that differs from the contract; one that is fatal keeps it from running.
     pub differences: Vec<Difference>,
+    /// Interfaces of WASI among its imports that it was granted.
+    pub granted: Vec<String>,
     /// What it was made with.
     pub producers: Vec<Producer>,
     /// The core modules in it, in their order.
@@ -73,6 +75,33 @@ impl Inspection {
         })
     }
 
+    /// What the host gives of WASI was granted: importing it is no difference any more.
+    pub fn grant_wasi(&mut self) {
+        let differences = std::mem::take(&mut self.differences);
+        let (wasi, others): (Vec<_>, Vec<_>) =
+            differences.into_iter().partition(|difference| difference.wasi.is_some());
+        self.differences = others;
+        self.granted.extend(wasi.into_iter().filter_map(|difference| difference.wasi));
+    }
+
+    /// Why the component does not run, with every difference; `None`: it links.
+    pub fn refusal(&self) -> Option<String> {
+        let refusals: Vec<String> = self.refusals().map(ToString::to_string).collect();
+        (!refusals.is_empty()).then(|| {
+            format!(
+                "{} does not run on this host, which has howdah:operator@{}:\n  {}",
+                self.name,
+                self.host_version,
+                refusals.join("\n  ")
+            )
+        })
+    }
+
+    /// The same as an error.
+    pub fn refusal_error(&self) -> Option<Error> {
+        self.refusal().map(|what| Error::new(ErrorKind::Component, what))
+    }
+
     /// The differences because of which the component cannot run.
     pub fn refusals(&self) -> impl Iterator<Item = &Difference> {
         self.differences.iter().filter(|difference| difference.fatal)
@@ -107,6 +136,7 @@ fn take_apart(name: &str, bytes: &[u8]) -> Result<Inspection> {
         imports: imports.map(|key| resolve.name_world_key(key)).collect(),
         exports: exports.map(|key| resolve.name_world_key(key)).collect(),
         differences: contract::compare(resolve, *world)?,
+        granted: Vec::new(),
         producers: sections.producers,
         modules: sections.modules,
         custom_sections: sections.custom,

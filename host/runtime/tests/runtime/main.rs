@@ -18,3 +18,4 @@ mod sdk;
 mod state_failure;
 mod support;
 mod timers;
+mod wasi;

@@ -246,7 +246,8 @@ int64_t howdah_timestamp(void);        /* of the row or timer; else the watermar
 int64_t howdah_watermark(void);
 howdah_kind howdah_row_kind(void);
 
-/* Emits a row, with the event time of the record. */
+/* Emits a row, with the event time of the record. What its text and bytes point to is read when the
+ * call is over, as with rows that are put into states: free it later, or have it in call memory. */
 void howdah_emit(howdah_output *output, const void *row);
 void howdah_emit_kind(howdah_output *output, howdah_kind kind, const void *row);
 void howdah_emit_at(howdah_output *output, howdah_kind kind, int64_t timestamp, const void *row);

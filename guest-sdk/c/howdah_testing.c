@@ -464,12 +464,34 @@ static bool ended(bool ok, const howdah_operator_types_error_t *error) {
     return ok;
 }
 
+/* What a call gave lies in its memory, which the next use of that memory takes away. */
+static exports_howdah_operator_operator_output_t lasting_output(const exports_howdah_operator_operator_output_t *made) {
+    exports_howdah_operator_operator_output_t copy = *made;
+    copy.timestamps.ptr = lasting(made->timestamps.ptr, made->timestamps.len);
+    if (made->batch.row_kinds.is_some)
+        copy.batch.row_kinds.val.ptr = lasting(made->batch.row_kinds.val.ptr, made->batch.row_kinds.val.len);
+    size_t columns = made->batch.columns.len;
+    copy.batch.columns.ptr = lasting(made->batch.columns.ptr, columns * sizeof(howdah_column));
+    for (size_t c = 0; c < columns; c++) {
+        howdah_column *column = &copy.batch.columns.ptr[c];
+        column->data.ptr = lasting(column->data.ptr, column->data.len);
+        if (column->offsets.is_some)
+            column->offsets.val.ptr = lasting(column->offsets.val.ptr, column->offsets.val.len);
+        if (column->validity.is_some)
+            column->validity.val.ptr = lasting(column->validity.val.ptr, column->validity.val.len);
+    }
+    return copy;
+}
+
 static void ended_with(bool ok, const exports_howdah_operator_operator_list_output_t *outputs,
                        const howdah_operator_types_error_t *error) {
     static howdah_event *events;
     if (!ended(ok, error)) return;
-    for (size_t o = 0; o < outputs->len; o++) {
-        const exports_howdah_operator_operator_output_t *made = &outputs->ptr[o];
+    size_t count = outputs->len;
+    exports_howdah_operator_operator_output_t *copies = lasting(outputs->ptr, count * sizeof *copies);
+    for (size_t o = 0; o < count; o++) copies[o] = lasting_output(&copies[o]);
+    for (size_t o = 0; o < count; o++) {
+        const exports_howdah_operator_operator_output_t *made = &copies[o];
         const howdah_output *output = howdah_the_operator.outputs[made->port];
         uint32_t rows = made->batch.rows;
         const char *structs = howdah_decode(output->row, made->batch.columns.ptr, rows);

@@ -419,12 +419,21 @@ static void carry_out_all(const char *name, void (*obey)(const batch *of)) {
     if (count) obey(&of);
 }
 
+/* Moves what was kept to the memory of the running call. */
+static void let_go(howdah_bytes *kept) {
+    uint8_t *copy = howdah_allocate(kept->length);
+    if (kept->length) memcpy(copy, kept->data, kept->length);
+    free((void *)kept->data);
+    kept->data = copy;
+}
+
 static void carry_out(void) {
-    for (size_t i = 0; i < sizeof laters / sizeof *laters; i++) carry_out_all(laters[i].name, laters[i].obey);
     for (uint32_t i = 0; i < held_count; i++) {
-        free((void *)held_back[i].key.data);
-        free((void *)held_back[i].text.data);
+        let_go(&held_back[i].key);
+        let_go(&held_back[i].text);
+        held_back[i].command = held_back[i].text;
     }
+    for (size_t i = 0; i < sizeof laters / sizeof *laters; i++) carry_out_all(laters[i].name, laters[i].obey);
     held_count = 0;
 }
 

@@ -1,5 +1,9 @@
 //! Rows and timers that make an operator fail are found and set aside, and the others proceed.
 //!
+//! So are watermarks, as the next one stands for them too, and news of checkpoints, which changes
+//! nothing. A failure of `on-barrier` or `close` is not isolated: what they flush is of rows that were
+//! processed already.
+//!
 //! The rows that were set aside are part of the checkpoint whose barrier follows them: they are
 //! held until then and written at the barrier, one file for each checkpoint and subtask that has
 //! any. A restart removes the files of checkpoints that were not completed, as it reads those rows
@@ -13,6 +17,7 @@ use arrow_json::writer::LineDelimited;
 use arrow_schema::{Fields, Schema};
 use howdah_runtime::DiscardedTimers;
 use howdah_state::Column;
+use std::fmt::Display;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -121,6 +126,20 @@ impl FailedRows {
         Ok(())
     }
 
+    /// Sets a call aside that has neither rows nor timers; `at` is the watermark or checkpoint that it
+    /// was told of, called `what`.
+    pub(crate) fn add_call(
+        &mut self,
+        function: &str,
+        what: &str,
+        at: impl Display,
+        error: Error,
+    ) -> Result<()> {
+        let error = self.admit(error)?;
+        let of = format!("\"call\":{},\"{what}\":{at}", quoted(function)?);
+        self.add(&error, &of)
+    }
+
     /// The error of what is set aside, unless there are too many.
     fn admit(&self, error: Error) -> Result<String> {
         if self.count.fetch_add(1, Ordering::Relaxed) < self.limit {
@@ -170,7 +189,7 @@ fn json(rows: &RecordBatch) -> Result<String> {
 }
 
 /// Encoding goes to memory and has no reason to fail.
-fn no_json(error: &dyn std::fmt::Display) -> Error {
+fn no_json(error: &dyn Display) -> Error {
     Error::internal(format!("what the operator failed on is no JSON: {error}"))
 }
 

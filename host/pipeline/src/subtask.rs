@@ -99,7 +99,12 @@ impl Subtask {
         let checkpoint = self.counters.checkpoint.get();
         if checkpoint > self.completed {
             self.completed = checkpoint;
-            self.instance.on_checkpoint_complete(checkpoint)?;
+            let told = self.instance.on_checkpoint_complete(checkpoint);
+            let Some(failed_rows) = &mut self.failed_rows else { return Ok(told?) };
+            if let Err(error) = undone(&mut self.instance, told.map_err(Error::from))? {
+                self.counters.rows_isolated.add(1);
+                failed_rows.add_call("on-checkpoint-complete", "checkpoint", checkpoint, error)?;
+            }
         }
         Ok(())
     }
@@ -137,6 +142,11 @@ impl Subtask {
             }
             Err(error) => error,
         };
+        if let Some(watermark) = self.instance.discard_watermark() {
+            self.counters.rows_isolated.add(1);
+            failed_rows.add_call("on-watermark", "watermark", watermark, error)?;
+            return Ok(Some(Vec::new()));
+        }
         if !std::mem::replace(&mut self.timers_singled, true) {
             // It was one of many: one at a time, it is found.
             self.instance.limit_timers(Some(1))?;
@@ -203,7 +213,8 @@ impl Subtask {
         if self.flush(pending)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
-        let outputs = self.instance.on_barrier(checkpoint)?;
+        let outputs = self.instance.on_barrier(checkpoint);
+        let outputs = outputs.map_err(|error| self.not_isolated(error))?;
         if self.emit(outputs).is_break() {
             return Ok(ControlFlow::Break(()));
         }
@@ -225,8 +236,22 @@ impl Subtask {
         if self.watermark(pending, i64::MAX)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
-        let outputs = self.instance.close()?;
+        let outputs = self.instance.close();
+        let outputs = outputs.map_err(|error| self.not_isolated(error))?;
         Ok(self.emit(outputs))
+    }
+
+    /// What an operator flushes at a barrier or at the end is of rows that count as processed: to go
+    /// on without it would lose them without a word, so its failure there is the pipeline's.
+    fn not_isolated(&self, error: howdah_runtime::Error) -> Error {
+        let error = Error::from(error);
+        if self.failed_rows.is_none() || error.kind() != ErrorKind::Operator {
+            return error;
+        }
+        error.with_hint(
+            "policy = \"isolate\" does not hold here: what on-barrier and close flush is of rows that \
+             were processed, which would be lost",
+        )
     }
 
     /// Passes rows to the sink, which ends early only when the pipeline fails.

@@ -67,6 +67,8 @@ pub struct Instance {
     watermark: i64,
     /// The watermark that the operator was told last.
     announced: i64,
+    /// Whether the last of what was due was the watermark, not timers.
+    was_watermark: bool,
     watermark_regressions: u64,
     /// Calls of `on-timers` in a row that set timers which are due at once.
     set_again: u32,
@@ -138,6 +140,7 @@ impl Instance {
             handlers: component.handlers(),
             watermark: context.watermark,
             announced: context.watermark,
+            was_watermark: false,
             context,
             watermark_regressions: 0,
             set_again: 0,
@@ -210,9 +213,10 @@ impl Instance {
         self.begin()?;
         let due = self.take_due()?;
         let has_risen = self.announced < self.watermark;
+        self.was_watermark = due.is_none() && has_risen && self.handlers.watermark;
         let outputs = match due {
             Some(due) => Some(self.on_timers(due)?),
-            None if has_risen && self.handlers.watermark => Some(self.on_watermark()?),
+            None if self.was_watermark => Some(self.on_watermark()?),
             None => None,
         };
         self.commit()?;
@@ -325,12 +329,16 @@ impl Instance {
             return Ok(());
         }
         const FUNCTION: &str = "on-checkpoint-complete";
-        self.guest.call(FUNCTION, CallScope::ReadOnly(FUNCTION), |exports, store| {
-            match &exports.checkpoint {
+        self.begin()?;
+        self.guest.call(
+            FUNCTION,
+            CallScope::ReadOnly(FUNCTION),
+            |exports, store| match &exports.checkpoint {
                 Some(handler) => handler.call_on_checkpoint_complete(store, checkpoint),
                 None => Ok(Ok(())),
-            }
-        })
+            },
+        )?;
+        self.commit()
     }
 
     /// The barrier of this checkpoint has reached the operator. Does not freeze the states:
@@ -430,6 +438,14 @@ impl Instance {
             keys: due.keys,
             times: due.times.to_vec(),
         }))
+    }
+
+    /// Lets the watermark pass that [`Self::run_due`] failed on: the operator hears of the next one,
+    /// which stands for this one too. `None`: that did not fail on a watermark.
+    pub fn discard_watermark(&mut self) -> Option<i64> {
+        let discarded = std::mem::take(&mut self.was_watermark).then_some(self.watermark);
+        self.announced = discarded.unwrap_or(self.announced);
+        discarded
     }
 
     /// With transactions: what is written from here on can be rolled back.

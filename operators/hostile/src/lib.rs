@@ -57,11 +57,17 @@ impl Guest for Hostile {
     }
 
     fn on_barrier(_: CheckpointId) -> Result<Vec<Output>, Error> {
-        Ok(Vec::new())
+        match mode() {
+            Mode::BarrierPanic => process::panic_on_demand(),
+            _ => Ok(Vec::new()),
+        }
     }
 
     fn close() -> Result<Vec<Output>, Error> {
-        Ok(Vec::new())
+        match mode() {
+            Mode::ClosePanic => process::panic_on_demand(),
+            _ => Ok(Vec::new()),
+        }
     }
 }
 
@@ -83,6 +89,7 @@ impl timer_handler::Guest for Hostile {
 impl watermark_handler::Guest for Hostile {
     fn on_watermark(_: i64) -> Result<Vec<Output>, Error> {
         match mode() {
+            Mode::WatermarkPanic => process::panic_on_demand(),
             Mode::WatermarkUsesCurrent => other_kinds::use_current().map(|()| Vec::new()),
             _ => Ok(Vec::new()),
         }
@@ -92,6 +99,7 @@ impl watermark_handler::Guest for Hostile {
 impl checkpoint_handler::Guest for Hostile {
     fn on_checkpoint_complete(_: CheckpointId) -> Result<(), Error> {
         match mode() {
+            Mode::CheckpointPanic => process::panic_on_demand(),
             Mode::CheckpointSetsTimers => other_kinds::set_timers(),
             _ => Ok(()),
         }

@@ -143,6 +143,14 @@ pub enum Mode {
     WatermarkUsesCurrent,
     /// `on-timers` panics.
     TimersPanic,
+    /// `on-watermark` panics.
+    WatermarkPanic,
+    /// `on-checkpoint-complete` panics.
+    CheckpointPanic,
+    /// `on-barrier` panics.
+    BarrierPanic,
+    /// `close` panics.
+    ClosePanic,
     /// `on-timers` returns a column that is too short.
     TimersMalformed,
     /// Measures under a thousand names, and names that are none.

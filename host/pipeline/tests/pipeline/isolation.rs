@@ -111,3 +111,67 @@ fn timers_that_fail_are_set_aside_too() {
         assert!(line["error"].as_str().expect("text").contains("told to panic"), "{line}");
     }
 }
+
+#[test]
+fn watermarks_that_fail_are_set_aside_and_rows_and_timers_proceed() {
+    let all = bids(1_000);
+    let mut isolating = bench("watermark-panic", "policy = \"isolate\"", &all);
+    isolating.root = isolating.root.replace("parallelism = 2", "parallelism = 1");
+    let summary = isolating.run().expect("a summary");
+    assert!(summary.finished);
+    let failed = failed_rows(&isolating);
+    assert_eq!(failed.len() as u64, summary.rows_isolated);
+    for line in &failed {
+        assert_eq!(line["call"], "on-watermark", "{line}");
+        assert!(line["error"].as_str().expect("text").contains("told to panic"), "{line}");
+    }
+    // Each once, up to the end of all times.
+    let mut watermarks: Vec<i64> =
+        failed.iter().map(|line| line["watermark"].as_i64().expect("a number")).collect();
+    watermarks.sort_unstable();
+    assert!(watermarks.is_sorted_by(|a, b| a < b), "{watermarks:?}");
+    assert_eq!(watermarks.last(), Some(&i64::MAX));
+
+    let without_failures = bench("none", "", &all);
+    without_failures.run().expect("a summary");
+    assert_eq!(lines(&isolating), lines(&without_failures));
+}
+
+#[test]
+fn too_many_watermarks_that_fail_stop_the_pipeline() {
+    let isolating = bench("watermark-panic", "policy = \"isolate\", isolated-rows = 0", &bids(10));
+    let message = isolating.run().expect_err("too many").to_string();
+    assert!(message.contains("in on-watermark"), "{message}");
+    assert!(message.contains("isolated-rows"), "{message}");
+}
+
+#[test]
+fn news_of_checkpoints_that_fail_are_set_aside_and_nothing_else() {
+    let all = bids(3_000);
+    let mut isolating = bench("checkpoint-panic", "policy = \"isolate\"", &all);
+    isolating.source.push_str("rate-limit-rows-per-second = 4000\n");
+    let summary = isolating.run().expect("a summary");
+    let failed = failed_rows(&isolating);
+    assert!(!failed.is_empty());
+    assert_eq!(failed.len() as u64, summary.rows_isolated);
+    for line in failed {
+        assert_eq!(line["call"], "on-checkpoint-complete", "{line}");
+        assert!(line["checkpoint"].as_u64().is_some_and(|checkpoint| checkpoint > 0), "{line}");
+    }
+    let without_failures = bench("none", "", &all);
+    without_failures.run().expect("a summary");
+    assert_eq!(lines(&isolating), lines(&without_failures));
+}
+
+#[test]
+fn a_failure_of_on_barrier_or_close_is_that_of_the_pipeline() {
+    for (mode, function) in [("barrier-panic", "on-barrier"), ("close-panic", "close")] {
+        let isolating = bench(mode, "policy = \"isolate\"", &bids(100));
+        let error = isolating.run().expect_err("not isolated");
+        assert_eq!(error.kind(), ErrorKind::Operator);
+        let message = error.to_string();
+        assert!(message.contains(&format!("trapped in {function}")), "{message}");
+        assert!(message.contains("policy = \"isolate\" does not hold here"), "{message}");
+        assert_eq!(failed_rows(&isolating), Vec::<serde_json::Value>::new());
+    }
+}

@@ -9,7 +9,8 @@ use howdah_pipeline::{
     CheckpointFit, OperatorConfig, PipelineConfig, StateFit, check_pipeline, check_state,
 };
 use howdah_runtime::{
-    Component, Engine, EngineOptions, Inspection, Limits, OperatorSpec, TimeDomain, WasiGrant,
+    Component, Engine, EngineOptions, Inspection, Limits, LoadOptions, OperatorSpec, TimeDomain,
+    WasiGrant,
 };
 use howdah_state::{Column, StateKind};
 use serde_json::{Value, json};
@@ -260,8 +261,7 @@ impl Checked {
             ..EngineOptions::default()
         })
         .context("cannot set up the WebAssembly engine")?;
-        let component =
-            engine.load_with_wasi(&args.component, limits, grant).map_err(anyhow::Error::from)?;
+        let component = engine.load_with(&args.component, &options).map_err(anyhow::Error::from)?;
         let spec = component.describe(config, limits).map_err(anyhow::Error::from)?;
         Ok(Self { inspection, component, spec })
     }

@@ -23,7 +23,7 @@ use crate::source::{self, Source, Start};
 use crate::subtask::Subtask;
 use crate::watermark::Watermark;
 use crossbeam_channel::{Receiver, Sender, bounded};
-use howdah_runtime::{Component, Context, Engine, Inspection, Instance, OperatorSpec};
+use howdah_runtime::{Component, Context, Engine, Inspection, Instance, LoadOptions, OperatorSpec};
 use howdah_state::{Clock, KeyGroups, StateStore, StateTable, StoreOptions};
 use std::fmt;
 use std::sync::Arc;
@@ -93,8 +93,13 @@ impl Pipeline {
         paths::check(&config)?;
         let located = |error| Error::from(error).at(&config.file, config.operator.component.line);
         let OperatorConfig { component, limits, wasi, .. } = &config.operator;
+        let options = LoadOptions {
+            limits: limits.clone(),
+            wasi: wasi.clone(),
+            tenant: config.tenant.clone(),
+        };
         let component = engine
-            .load_with_wasi(&component.value, limits, wasi.as_ref())
+            .load_with(&component.value, &options)
             .map_err(|error| located(in_full(error, &config, engine)))?;
         let resolved = Resolved::of(&config, &component)?;
         directory::create(&config.state_directory)?;

@@ -1,6 +1,6 @@
 //! A compiled operator.
 
-use crate::engine::Engine;
+use crate::engine::{Engine, LoadOptions};
 use crate::exports::{Handlers, Linked};
 use crate::instance::{Context, Instance};
 use crate::limits::Limits;
@@ -33,17 +33,16 @@ impl Component {
         engine: &Engine,
         name: &str,
         bytes: &[u8],
-        limits: &Limits,
-        grant: Option<&WasiGrant>,
+        options: &LoadOptions,
     ) -> Result<Self> {
         check::header(name, bytes)?;
         let digest = hex(&Sha256::digest(bytes));
         let cached = engine.cache().and_then(|cache| cache.get(engine.wasmtime(), &digest));
         let component = match cached {
             Some(component) => component,
-            None => compiled(engine, name, &digest, bytes, limits)?,
+            None => compiled(engine, name, &digest, bytes, options)?,
         };
-        let wasi = wasi_of(engine, name, &component, grant)?;
+        let wasi = wasi_of(engine, name, &component, options.wasi.as_ref())?;
         let linked = check::link(engine, name, &component, wasi.is_some())?;
         let (name, engine) = (name.to_owned(), engine.clone());
         let shared = Shared { name, digest, engine, linked, wasi };
@@ -130,7 +129,7 @@ fn compiled(
     name: &str,
     digest: &str,
     bytes: &[u8],
-    limits: &Limits,
+    options: &LoadOptions,
 ) -> Result<wasmtime::component::Component> {
     let not_compiled = |error: wasmtime::Error| check::not_compiled(name, &format!("{error:#}"));
     let wasmtime = engine.wasmtime();
@@ -142,7 +141,9 @@ fn compiled(
         }
         return Ok(component);
     };
-    let code = compile::compile(worker, name, bytes, engine.counts_fuel(), limits)?;
+    let turn = engine.turns().wait(&options.tenant);
+    let code = compile::compile(worker, name, bytes, engine.counts_fuel(), &options.limits)?;
+    drop(turn);
     let component = cache::deserialize(wasmtime, &code).map_err(not_compiled)?;
     if let Some(cache) = engine.cache() {
         cache.put_code(wasmtime, digest, &code);

@@ -2,7 +2,7 @@
 
 use crate::bindings::TimedOperator;
 use crate::cache::CodeCache;
-use crate::compile::CompileWorker;
+use crate::compile::{CompileWorker, Turns};
 use crate::component::Component;
 use crate::epoch::EpochTicker;
 use crate::host::HostState;
@@ -38,6 +38,9 @@ pub struct EngineOptions {
     /// The program that compiles components, in a process with limits. `None`: this process
     /// compiles them itself, without limits, which is for trusted components only.
     pub compile_worker: Option<CompileWorker>,
+    /// Components that workers compile at once; others wait, and a tenant with many waits for one
+    /// with few.
+    pub compile_workers_limit: usize,
     /// What pipelines may grant their operators of WASI; `None`: nothing.
     pub wasi: Option<WasiPermission>,
 }
@@ -50,9 +53,21 @@ impl Default for EngineOptions {
             memory_limit_bytes: 256 << 20,
             stack_limit_bytes: 512 << 10,
             compile_worker: None,
+            compile_workers_limit: 2,
             wasi: None,
         }
     }
+}
+
+/// How a component is loaded.
+#[derive(Debug, Clone, Default)]
+pub struct LoadOptions {
+    /// Those of compiling count here, and whether fuel is counted.
+    pub limits: Limits,
+    /// What it gets of WASI; `None`: nothing.
+    pub wasi: Option<WasiGrant>,
+    /// Whose it is: compiling is shared fairly between tenants.
+    pub tenant: String,
 }
 
 /// Compiles and runs components. One per process; cheap to clone.
@@ -68,6 +83,8 @@ struct Shared {
     options: EngineOptions,
     /// Whether its code counts fuel.
     metered: bool,
+    /// Who compiles.
+    turns: Arc<Turns>,
     /// The engine whose code counts fuel, beside one whose code does not; made when first used.
     metered_engine: Mutex<Option<Engine>>,
     _ticker: EpochTicker,
@@ -79,10 +96,11 @@ impl Engine {
     /// # Errors
     /// [`ErrorKind::Host`] if the machine cannot run it, mostly for lack of address space.
     pub fn new(options: EngineOptions) -> Result<Self> {
-        Self::with_fuel(options, false)
+        let turns = Arc::new(Turns::new(options.compile_workers_limit));
+        Self::with_fuel(options, turns, false)
     }
 
-    fn with_fuel(options: EngineOptions, metered: bool) -> Result<Self> {
+    fn with_fuel(options: EngineOptions, turns: Arc<Turns>, metered: bool) -> Result<Self> {
         let engine = wasmtime::Engine::new(&runtime_config(&options, metered))
             .map_err(|error| host_error("cannot set up the WebAssembly engine", &error))?;
         let mut linker = Linker::new(&engine);
@@ -96,6 +114,7 @@ impl Engine {
             cache,
             options,
             metered,
+            turns,
             metered_engine: Mutex::new(None),
             _ticker: ticker,
         };
@@ -118,23 +137,18 @@ impl Engine {
     /// # Errors
     /// As for [`Self::load`].
     pub fn load_with_limits(&self, path: &Path, limits: &Limits) -> Result<Component> {
-        self.load_with_wasi(path, limits, None)
+        self.load_with(path, &LoadOptions { limits: limits.clone(), ..LoadOptions::default() })
     }
 
-    /// The same for a component that gets what was granted of WASI.
+    /// The same for a tenant, and for a component that gets what was granted of WASI.
     ///
     /// # Errors
     /// As for [`Self::load`]; [`ErrorKind::Component`] too if it imports WASI and was granted none,
     /// or [`EngineOptions::wasi`] does not permit it, and [`ErrorKind::Host`] if a directory that was
     /// granted is not there, or not permitted.
-    pub fn load_with_wasi(
-        &self,
-        path: &Path,
-        limits: &Limits,
-        grant: Option<&WasiGrant>,
-    ) -> Result<Component> {
+    pub fn load_with(&self, path: &Path, options: &LoadOptions) -> Result<Component> {
         let (name, bytes) = (path.display().to_string(), read_component(path)?);
-        Component::load(&self.for_limits(limits)?, &name, &bytes, limits, grant)
+        Component::load(&self.for_limits(&options.limits)?, &name, &bytes, options)
     }
 
     /// The same as [`Self::load`] for bytes in memory; `name` is what errors call it.
@@ -142,7 +156,7 @@ impl Engine {
     /// # Errors
     /// As for [`Self::load`].
     pub fn load_bytes(&self, name: &str, bytes: &[u8]) -> Result<Component> {
-        Component::load(self, name, bytes, &Limits::default(), None)
+        Component::load(self, name, bytes, &LoadOptions::default())
     }
 
     /// This engine, or the one beside it whose code counts fuel.
@@ -155,13 +169,18 @@ impl Engine {
         if let Some(engine) = &*metered {
             return Ok(engine.clone());
         }
-        let engine = Self::with_fuel(self.shared.options.clone(), true)?;
+        let engine =
+            Self::with_fuel(self.shared.options.clone(), Arc::clone(&self.shared.turns), true)?;
         Ok(metered.insert(engine).clone())
     }
 
     /// Whether pipelines may grant their operators anything of WASI.
     pub fn permits_wasi(&self) -> bool {
         self.shared.options.wasi.is_some()
+    }
+
+    pub(crate) fn turns(&self) -> &Turns {
+        &self.shared.turns
     }
 
     pub(crate) fn counts_fuel(&self) -> bool {

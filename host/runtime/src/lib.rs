@@ -57,7 +57,7 @@ mod wasi;
 
 pub use compile::{CompileWorker, serve as serve_compile_worker};
 pub use component::Component;
-pub use engine::{Engine, EngineOptions};
+pub use engine::{Engine, EngineOptions, LoadOptions};
 pub use error::{Error, ErrorKind, Result};
 pub use exports::Handlers;
 pub use inspect::{

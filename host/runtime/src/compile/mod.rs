@@ -5,7 +5,10 @@
 //! process runs no code of the component, so what it answers is trusted like this process.
 
 mod resource_limits;
+mod turns;
 mod worker;
+
+pub(crate) use turns::Turns;
 
 pub use worker::serve;
 

@@ -3,7 +3,7 @@
 #![cfg(unix)]
 
 use howdah_operator_artifacts::HOSTILE;
-use howdah_runtime::{CompileWorker, Engine, EngineOptions, Error, ErrorKind, Limits};
+use howdah_runtime::{CompileWorker, Engine, EngineOptions, Error, ErrorKind, Limits, LoadOptions};
 use std::path::Path;
 
 fn worker(script: &str) -> CompileWorker {
@@ -34,6 +34,36 @@ fn a_worker_that_takes_too_long_is_ended() {
     let message = "takes more than 100 ms to compile (limits.compile-timeout-ms): raise the limit \
                    if you trust the component, or build a smaller one";
     fails("exec sleep 600", &limits, ErrorKind::Limit, message);
+}
+
+#[test]
+fn no_more_are_compiled_at_once_than_the_limit() {
+    let directory = tempfile::TempDir::new().unwrap();
+    // Fails where another one runs.
+    let running = directory.path().join("running");
+    let script = format!(
+        "mkdir {0} || {{ echo two at once >&2; exit 3; }}; sleep 0.02; rmdir {0}; exit 4",
+        running.display()
+    );
+    let options = EngineOptions {
+        instances_limit: 1,
+        compile_worker: Some(worker(&script)),
+        compile_workers_limit: 1,
+        ..EngineOptions::default()
+    };
+    let engine = Engine::new(options).unwrap();
+    std::thread::scope(|scope| {
+        let load = |tenant: usize| {
+            let options = LoadOptions { tenant: format!("{}", tenant % 2), ..Default::default() };
+            let engine = &engine;
+            scope.spawn(move || engine.load_with(Path::new(HOSTILE), &options).unwrap_err())
+        };
+        let loads: Vec<_> = (0..6).map(load).collect();
+        for load in loads {
+            let error = load.join().unwrap().to_string();
+            assert!(error.contains("exit status: 4"), "{error}");
+        }
+    });
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! An operator that misbehaves harms itself only, and is told what it did.
 
 use crate::support::{ENGINE, Running, Start, hostile};
-use howdah_operator_artifacts::HOSTILE;
-use howdah_runtime::{Error, ErrorKind, Limits};
+use howdah_operator_artifacts::{HOSTILE, LAST_BID};
+use howdah_runtime::{Error, ErrorKind, Inspection, Limits};
 use std::path::Path;
 
 const WHO: &str = "operator counter (subtask 0) ";
@@ -367,6 +367,69 @@ fn tables_are_limited() {
     let message = "went past its limit of 3 elements of a table in instantiation \
                    (limits.table-elements)";
     assert!(error.to_string().ends_with(message), "{error}");
+}
+
+/// A good operator with one module more, which runs this when it is instantiated.
+fn with_start(module: &str) -> Vec<u8> {
+    let mut component = std::fs::read(LAST_BID).unwrap();
+    let modules = Inspection::of("last-bid", &component).unwrap().modules.len();
+    // Sections of a component: a core module, and an instance of it that is given nothing.
+    let module = wat::parse_str(module).unwrap();
+    let instance = [1, 0, u8::try_from(modules).unwrap(), 0];
+    for (section, content) in [(1, module.as_slice()), (2, instance.as_slice())] {
+        let mut length = content.len();
+        component.push(section);
+        while length > 0x7f {
+            component.push(u8::try_from(length & 0x7f).unwrap() | 0x80);
+            length >>= 7;
+        }
+        component.push(u8::try_from(length).unwrap());
+        component.extend_from_slice(content);
+    }
+    component
+}
+
+#[test]
+fn growing_a_table_is_limited() {
+    for (grows_by, table_elements) in [(1, 1_000), (1_000, Limits::default().table_elements)] {
+        let module = format!(
+            "(module (table 1 funcref) (func $start (loop $again
+               (table.grow (ref.null func) (i32.const {grows_by}))
+               (if (i32.eq (i32.const -1)) (then unreachable)) (br $again)))
+             (start $start))"
+        );
+        let component = ENGINE.load_bytes("grows", &with_start(&module)).unwrap();
+        let limits = Limits { table_elements, ..Limits::default() };
+        let error = component.describe("{}", &limits).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Limit);
+        let message = format!(
+            "went past its limit of {table_elements} elements of a table in instantiation \
+             (limits.table-elements)"
+        );
+        assert!(error.to_string().ends_with(&message), "{error}");
+    }
+}
+
+#[test]
+fn a_guest_that_goes_on_growing_a_table_is_stopped() {
+    let module = "(module (table 1 funcref) (func $start (loop $again
+        (drop (table.grow (ref.null func) (i32.const 1000))) (br $again)))
+        (start $start))";
+    let component = ENGINE.load_bytes("grows", &with_start(module)).unwrap();
+    let limits = Limits { call_timeout_ms: 100, ..Limits::default() };
+    let error = component.describe("{}", &limits).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit);
+    assert!(error.to_string().contains("limits.call-timeout-ms"), "{error}");
+}
+
+#[test]
+fn tables_of_references_to_the_host_are_not_there() {
+    let module = "(module (table 1 externref) (func $start (loop $again
+        (drop (table.grow (ref.null extern) (i32.const 1000))) (br $again)))
+        (start $start))";
+    let error = ENGINE.load_bytes("grows", &with_start(module)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Component);
+    assert!(error.to_string().contains("is no component that this host can compile"), "{error}");
 }
 
 #[test]

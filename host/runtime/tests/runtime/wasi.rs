@@ -6,7 +6,7 @@ use arrow_array::{Array as _, ArrayRef, Int64Array, RecordBatch, StringArray};
 use howdah_operator_artifacts::WITH_WASI;
 use howdah_runtime::{
     Access, Component, Context, DirectoryGrant, Engine, EngineOptions, Error, ErrorKind, Input,
-    Instance, Limits, OperatorSpec, WasiGrant, WasiPermission,
+    Instance, Limits, LoadOptions, OperatorSpec, WasiGrant, WasiPermission,
 };
 use howdah_state::{Clock, KeyGroups, Restore, StateStore, StoreOptions};
 use std::path::Path;
@@ -67,8 +67,12 @@ impl Start {
             random_seed: self.random_seed,
             written_limit_bytes: self.written_limit_bytes,
         };
-        let component =
-            ENGINE.load_with_wasi(Path::new(WITH_WASI), &self.limits, Some(&grant)).unwrap();
+        let options = LoadOptions {
+            limits: self.limits.clone(),
+            wasi: Some(grant),
+            ..LoadOptions::default()
+        };
+        let component = ENGINE.load_with(Path::new(WITH_WASI), &options).unwrap();
         let spec = component.describe("{}", &self.limits).unwrap();
         let options = StoreOptions { sync: false, ..StoreOptions::default() };
         let store = StateStore::open(&root.path().join("state"), "test", options).unwrap();
@@ -125,7 +129,8 @@ impl Running {
 }
 
 fn load(engine: &Engine, grant: Option<&WasiGrant>) -> Result<Component, Error> {
-    engine.load_with_wasi(Path::new(WITH_WASI), &Limits::default(), grant)
+    let options = LoadOptions { wasi: grant.cloned(), ..LoadOptions::default() };
+    engine.load_with(Path::new(WITH_WASI), &options)
 }
 
 #[test]

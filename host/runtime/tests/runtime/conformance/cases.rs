@@ -1,6 +1,7 @@
 //! What random commands do not come to: failures, what is logged and measured, and much of something.
 
 use super::job::{Job, Step};
+use super::model::Model;
 use super::rows::Command;
 use super::{OPERATORS, check};
 use howdah_runtime::ErrorKind;
@@ -135,6 +136,35 @@ fn a_batch_that_fails_at_its_end_leaves_nothing() {
     let put = Command::new("a", "value.put").number(1).text("new");
     let get = || commands(vec![Command::new("a", "value.get")]);
     check(&[commands(vec![put, Command::new("a", "dance")]), get(), Step::Barrier, get()]).unwrap();
+}
+
+#[test]
+fn after_a_failure_another_instance_goes_on_with_the_state_from_before() {
+    let write = |number: i64| {
+        let names = ["value.put", "list.append", "map.put", "reducing.add", "event.set"];
+        names.map(|name| Command::new("a", name).number(number).map_key(number)).to_vec()
+    };
+    let removals = ["value.delete", "list.clear", "map.clear", "reducing.clear"];
+    let removals = removals.map(|name| Command::new("a", name));
+    let reads = ["value.get", "list.get", "map.entries", "reducing.get"];
+    let reads = commands(reads.map(|name| Command::new("a", name)).to_vec());
+    for (language, component) in OPERATORS.iter() {
+        let mut job = Job::new(&[component]);
+        let mut model = Model::new(job.spec().inputs[1].schema());
+        job.run().keep_state_on_failure();
+        for (round, failure) in (1..).zip(["fail", "crash", "dance", "crash"]) {
+            let good = commands(write(round));
+            job.step(&good).unwrap();
+            model.step(&good).unwrap();
+            let mut bad = [write(-round), removals.to_vec(), write(100)].concat();
+            bad.push(Command::new("a", failure).text("as told"));
+            job.step(&commands(bad)).unwrap_err();
+            job.run().restart().unwrap();
+            assert_eq!(job.step(&reads).unwrap(), model.step(&reads).unwrap(), "{language}");
+        }
+        let watermark = Step::Watermark(1_000);
+        assert_eq!(job.step(&watermark).unwrap(), model.step(&watermark).unwrap(), "{language}");
+    }
 }
 
 /// Keeps what is logged.

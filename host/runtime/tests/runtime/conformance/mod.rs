@@ -142,7 +142,7 @@ fn without_positions(outcome: &mut Outcome) {
 
 /// So many cases; `HOWDAH_TEST_FULL=1` asks for more.
 fn cases(cases: u32) -> ProptestConfig {
-    let times = if std::env::var_os("HOWDAH_TEST_FULL").is_some() { 25 } else { 1 };
+    let times = if std::env::var_os("HOWDAH_TEST_FULL").is_some() { 10 } else { 1 };
     ProptestConfig { cases: cases * times, max_shrink_iters: 200, ..ProptestConfig::default() }
 }
 

@@ -132,6 +132,25 @@ fn long_lists_and_large_maps_are_whole() {
 }
 
 #[test]
+fn entries_that_the_batch_removed_or_wrote_take_no_place_in_a_limited_range() {
+    let at = |name: &str, map_key| Command::new("a", name).map_key(map_key).number(map_key);
+    let range = |limit: &str| Command { number: None, ..at("map.range", 0).text(limit) };
+    let (puts, deletes) =
+        ((0..12).map(|n| at("map.put", 2 * n)), [2, 4].map(|n| at("map.delete", n)));
+    let changes = deletes.into_iter().chain([at("map.put", 7), at("map.delete", 9)]);
+    let reads = [range("0"), range("1"), range("4"), range("100")];
+    check(&[
+        commands(puts.collect()),
+        Step::Barrier,
+        commands(changes.chain(reads.clone()).collect()),
+        commands(reads.to_vec()),
+        commands([vec![Command::new("a", "map.clear"), at("map.put", 3)], reads.to_vec()].concat()),
+        Step::Barrier,
+    ])
+    .unwrap();
+}
+
+#[test]
 fn a_batch_that_fails_at_its_end_leaves_nothing() {
     let put = Command::new("a", "value.put").number(1).text("new");
     let get = || commands(vec![Command::new("a", "value.get")]);

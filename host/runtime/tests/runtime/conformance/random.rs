@@ -11,7 +11,7 @@ use proptest::sample::select;
 /// The empty text among them, and characters of several bytes.
 const KEYS: [&str; 6] = ["", "a", "b", "naïve", "a key that is longer than others", "🐘"];
 
-const COMMANDS: [&str; 33] = [
+const COMMANDS: [&str; 32] = [
     "value.put",
     "value.put",
     "value.get",
@@ -44,7 +44,6 @@ const COMMANDS: [&str; 33] = [
     "emit",
     "context",
     "config",
-    "later",
 ];
 
 fn key() -> impl Strategy<Value = String> {
@@ -60,14 +59,14 @@ fn text() -> impl Strategy<Value = String> {
     prop_oneof![4 => ".{0,8}", 1 => Just(String::new()), 1 => Just("ß\0🐘\u{feff}\n\"".repeat(50))]
 }
 
-fn command() -> impl Strategy<Value = Command> {
-    let commands = prop_oneof![
-        30 => select(&COMMANDS[..]),
-        8 => Just("later"),
-    ];
+/// A command to one of the first so many keys, of those whose names begin so.
+fn command(keys: usize, family: &str) -> impl Strategy<Value = Command> + use<> {
+    let names: Vec<&str> = COMMANDS.into_iter().filter(|name| name.starts_with(family)).collect();
+    let later = LATER.into_iter().filter(|name| name.starts_with(family)).collect::<Vec<_>>();
+    let commands = prop_oneof![4 => select(names), 1 => Just("later")];
     let fields = (option::weighted(0.9, -4_i64..12), option::weighted(0.85, int64()));
-    let texts = (option::weighted(0.8, text()), select(&LATER[..]), option::of(0_usize..6));
-    (key(), commands, fields, texts, 0_u8..4, int64()).prop_map(
+    let texts = (option::weighted(0.8, text()), select(later), option::of(0_usize..6));
+    (select(&KEYS[..keys]), commands, fields, texts, 0_u8..4, int64()).prop_map(
         |(key, command, (map_key, number), (text, later, limit), kind, time)| {
             let text = match command {
                 "later" => Some(later.to_owned()),
@@ -77,19 +76,23 @@ fn command() -> impl Strategy<Value = Command> {
             let folds = command == "reducing.add" || later == "reducing.add";
             // Sums that are too large have a test of their own.
             let number = number.map(|number| if folds { number % 1_000 } else { number });
-            let command = command.to_owned();
+            let (key, command) = (key.to_owned(), command.to_owned());
             Command { key, command, map_key, number, text, kind, time }
         },
     )
 }
 
-/// A batch of commands, of which now and then one fails.
+/// A batch of commands, of which now and then one fails. Many are about one state and few keys, so
+/// that commands meet what others did.
 fn commands() -> impl Strategy<Value = Vec<Command>> {
     let failures = prop_oneof![
         20 => Just(None),
         1 => select(vec!["fail", "crash", "dance"]).prop_map(Some),
     ];
-    (vec(command(), 1..40), failures).prop_map(|(mut rows, failure)| {
+    let families = ["", "value.", "list.", "map.", "map.", "reducing.", "event.", "processing."];
+    let rows = (1..=KEYS.len(), select(families.to_vec()))
+        .prop_flat_map(|(keys, family)| vec(command(keys, family), 1..40));
+    (rows, failures).prop_map(|(mut rows, failure)| {
         rows.extend(failure.map(|name| Command::new("a", name).text("as told")));
         rows
     })

@@ -261,6 +261,8 @@ impl Checked {
             ..EngineOptions::default()
         })
         .context("cannot set up the WebAssembly engine")?;
+        let options =
+            LoadOptions { limits: limits.clone(), wasi: grant.cloned(), ..LoadOptions::default() };
         let component = engine.load_with(&args.component, &options).map_err(anyhow::Error::from)?;
         let spec = component.describe(config, limits).map_err(anyhow::Error::from)?;
         Ok(Self { inspection, component, spec })

@@ -151,6 +151,10 @@ fn obey(verb: &str, path: &str) -> Answered<String> {
         "sleep without end" => loop {
             monotonic_clock::subscribe_duration(u64::MAX).block();
         },
+        "poll one often" => {
+            let timer = monotonic_clock::subscribe_duration(0);
+            format!("{}", poll(&vec![&timer; usize::try_from(number).unwrap_or(0)]).len())
+        }
         "poll nothing" => format!("{:?}", poll(&[])),
         "random" => format!("{} {}", random::get_random_u64(), random::get_random_u64()),
         "random without end" => format!("{}", random::get_random_bytes(u64::MAX).len()),

@@ -257,7 +257,9 @@ impl Comparison<'_> {
             }
             false => format!("imports {name}, which this host does not have"),
         };
-        self.add(DifferenceKind::Foreign, what, Some(way_out.to_owned()));
+        // Said once: those who import some of WASI mostly import much.
+        let is_first = !wasi::has(name) || self.differences.iter().all(|d| d.wasi.is_none());
+        self.add(DifferenceKind::Foreign, what, is_first.then(|| way_out.to_owned()));
         if let Some(last) = self.differences.last_mut() {
             last.wasi = wasi::has(name).then(|| name.to_owned());
         }

@@ -224,6 +224,10 @@ impl HostState {
 
     /// Which of these are ready: at least one, as the clock moves on to the first otherwise.
     fn poll(&mut self, pollables: &[Resource<Pollable>]) -> wasmtime::Result<Vec<u32>> {
+        // One may be named many times, but not to take more time than it has handles.
+        if pollables.len() > self.limits.handles {
+            wasmtime::bail!("it polled more than it may hold at once (limits.handles)");
+        }
         let mut first = u64::MAX;
         for pollable in pollables {
             first = match *self.handles.get(pollable)? {

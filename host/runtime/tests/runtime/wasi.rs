@@ -271,6 +271,13 @@ fn waiting_for_nothing_is_a_trap() {
 }
 
 #[test]
+fn no_more_is_polled_than_the_limit_of_handles() {
+    let mut running = Start::default().open();
+    assert_eq!(running.told("poll one often", "1024"), "1024");
+    running.ends(("poll one often", "2000"), ErrorKind::Trap, "limits.handles");
+}
+
+#[test]
 fn random_numbers_come_from_the_seed() {
     let told = |random_seed, restored_from| {
         let start = Start { random_seed, restored_from, ..Start::default() };

@@ -4,7 +4,7 @@
 //! A row of `commands` is one call: `list.append` with a number appends it. What it answers has the
 //! key, command, event time and kind of the row. What there is no row for has no answer. Commands
 //! given to `later` are held back until the next barrier, and carried out with explicit keys: all of
-//! one sort together, in the order of [`LATER`]. Rows of `values` are kept, and answered with the row
+//! one sort together, in the order of `LATER`. Rows of `values` are kept, and answered with the row
 //! before.
 
 use howdah_sdk::prelude::*;

@@ -110,7 +110,10 @@ impl<R: Row> Emitter<R> {
         row::check::<R>(&columns, count).map_err(|error| error.context("output"))?;
         let rows = u32::try_from(count).map_err(|_| too_many())?;
         self.end_batch();
-        let times = timestamps.iter().flat_map(|time| time.millis().to_le_bytes());
+        let mut times = Vec::with_capacity(count.saturating_mul(8));
+        for time in timestamps {
+            times.extend_from_slice(&time.millis().to_le_bytes());
+        }
         self.batches.push(wit::Output {
             port: self.port,
             batch: wit::Batch {
@@ -118,7 +121,7 @@ impl<R: Row> Emitter<R> {
                 columns,
                 row_kinds: self.changelog.then(|| vec![RowKind::Insert as u8; count]),
             },
-            timestamps: times.collect(),
+            timestamps: times,
         });
         Ok(())
     }

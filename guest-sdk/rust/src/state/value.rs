@@ -79,7 +79,13 @@ impl<K: Key, V: Row + Clone + 'static> ValueState<K, V> {
         if keys.is_empty() {
             return Ok(());
         }
-        let keys = crate::wit::Keys::Selected(super::u32_buffer(keys));
+        let in_order = keys.iter().copied().eq((0..).take(keys.len()));
+        let keys = if in_order {
+            // All of them, or the first ones.
+            table.link.selected(keys)
+        } else {
+            crate::wit::Keys::Selected(super::u32_buffer(keys))
+        };
         table.link.call(|handle| handle.put(&keys, columns))
     }
 

@@ -18,6 +18,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Suite {
+    Boundary(crate::bench_boundary::Args),
     Pipeline(PipelineArgs),
     State(crate::bench_state::Args),
 }
@@ -59,6 +60,7 @@ struct Figure {
 /// Runs `cargo xtask bench`.
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     match &args.suite {
+        Suite::Boundary(args) => crate::bench_boundary::run(workspace, args),
         Suite::Pipeline(args) => run_pipeline(workspace, args),
         Suite::State(args) => crate::bench_state::run(workspace, args),
     }

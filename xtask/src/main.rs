@@ -1,6 +1,7 @@
 //! Commands of this workspace: `cargo xtask setup | demo | test | bench`.
 
 mod bench;
+mod bench_boundary;
 mod bench_state;
 mod command;
 mod demo;

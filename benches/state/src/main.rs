@@ -23,10 +23,8 @@
 
 mod base;
 mod cases;
-mod figure;
 mod hash_map;
 mod heap;
-mod measure;
 mod ours;
 mod rocksdb;
 mod workload;
@@ -34,10 +32,13 @@ mod workload;
 use anyhow::{Context, Result, bail};
 use cases::Case;
 use clap::Parser;
-use figure::Figure;
+use howdah_bench_figures::Figure;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+/// What its figures belong to.
+pub(crate) const SUITE: &str = "state";
 
 #[global_allocator]
 static HEAP: heap::CountingAllocator = heap::CountingAllocator;

@@ -100,8 +100,32 @@ impl Engine {
         Self::with_fuel(options, turns, false)
     }
 
+    /// An engine whose code never looks whether its deadline has passed, to measure what looking
+    /// costs. Nothing stops its operators.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    #[cfg(feature = "bench")]
+    #[doc(hidden)]
+    pub fn without_deadlines(options: EngineOptions) -> Result<Self> {
+        let turns = Arc::new(Turns::new(options.compile_workers_limit));
+        let mut config = runtime_config(&options, false);
+        config.epoch_interruption(false);
+        Self::with_config(options, turns, false, &config)
+    }
+
     fn with_fuel(options: EngineOptions, turns: Arc<Turns>, metered: bool) -> Result<Self> {
-        let engine = wasmtime::Engine::new(&runtime_config(&options, metered))
+        let config = runtime_config(&options, metered);
+        Self::with_config(options, turns, metered, &config)
+    }
+
+    fn with_config(
+        options: EngineOptions,
+        turns: Arc<Turns>,
+        metered: bool,
+        config: &Config,
+    ) -> Result<Self> {
+        let engine = wasmtime::Engine::new(config)
             .map_err(|error| host_error("cannot set up the WebAssembly engine", &error))?;
         let mut linker = Linker::new(&engine);
         TimedOperator::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)

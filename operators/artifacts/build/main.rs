@@ -11,12 +11,13 @@ use std::{env, fs};
 use anyhow::{Context, Result};
 
 /// The operators: packages, which lie in folders of the same name.
-const OPERATORS: [&str; 11] = [
+const OPERATORS: [&str; 12] = [
     "last-bid",
     "auction-stats",
     "auction-winners",
     "bidder-sessions",
     "distinct-bidders",
+    "echo",
     "hostile",
     "conformance",
     "obedient",

@@ -1,11 +1,12 @@
 //! What a barrier costs: the part that the operator waits for, and the part in the background.
 
 use super::{Setting, short};
-use crate::figure::{Bar, Figure};
-use crate::measure::{Cost, Stopwatch, median, percentile};
+use crate::SUITE;
 use crate::ours::Ours;
 use crate::workload::{Batch, Keys, Random, Shape, VALUE_BYTES, present, scatter, value_of};
 use anyhow::Result;
+use howdah_bench_figures::{Bar, Figure};
+use howdah_bench_figures::{Cost, Stopwatch, median, percentile};
 use howdah_state::{Restore, StoreOptions};
 
 /// Keys of a batch.
@@ -47,7 +48,9 @@ pub(crate) fn synchronous(
         let case = format!("barrier {}: 100K changed rows, p99", short(rows));
         let detail = format!("median {:.3}, its CPU p99 {cpu_p99:.3}", median(&wall));
         report(
-            Figure::new(case, "ms", percentile(&wall, 0.99)).bar(Bar::AtMost(1.0)).detail(detail),
+            Figure::new(SUITE, case, "ms", percentile(&wall, 0.99))
+                .bar(Bar::AtMost(1.0))
+                .detail(detail),
         )?;
     }
     Ok(())
@@ -72,7 +75,7 @@ pub(crate) fn background(
     ours.close()?;
     let case = format!("background {}: 10K changed rows, median", short(rows));
     report(
-        Figure::new(case, "ms", median(&samples))
+        Figure::new(SUITE, case, "ms", median(&samples))
             .bar(Bar::AtMost(30.0))
             .detail(format!("no fsync, p99 {:.1}", percentile(&samples, 0.99))),
     )?;
@@ -80,7 +83,7 @@ pub(crate) fn background(
     let last = median(&samples[samples.len() - ENDS..]);
     let case = format!("background {}: after {} checkpoints", short(rows), samples.len());
     report(
-        Figure::new(case, "ms", last)
+        Figure::new(SUITE, case, "ms", last)
             .against("its first 100", Some(first))
             .bar(Bar::RatioAtMost(1.3)),
     )

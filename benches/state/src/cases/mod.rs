@@ -7,9 +7,9 @@ mod space;
 mod update;
 
 use crate::base::Bases;
-use crate::figure::Figure;
 use crate::rocksdb::{self, Library};
 use anyhow::Result;
+use howdah_bench_figures::Figure;
 
 /// A group of rows of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

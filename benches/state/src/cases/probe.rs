@@ -1,14 +1,15 @@
 //! Lookups of 1,000 keys that no buffer knows.
 
 use super::{Setting, short};
-use crate::figure::{Bar, Figure};
-use crate::measure::{Cost, Stopwatch, median};
+use crate::SUITE;
 use crate::ours::Ours;
 use crate::rocksdb::{Compaction, RocksDb};
 use crate::workload::{
     Batch, Counted, Keys, Random, Shape, VALUE_BYTES, absent, distinct, present, value_of,
 };
 use anyhow::{Result, ensure};
+use howdah_bench_figures::{Bar, Figure};
+use howdah_bench_figures::{Cost, Stopwatch, median};
 use howdah_state::{Restore, StoreOptions};
 
 /// Keys of a batch.
@@ -188,7 +189,7 @@ impl Pair {
             self.keys.shape.name(),
             kind.name()
         );
-        Ok(Figure::new(case, "CPU ms", of(&ours, |cost| cost.cpu_s))
+        Ok(Figure::new(SUITE, case, "CPU ms", of(&ours, |cost| cost.cpu_s))
             .against("RocksDB", peer_of(|cost| cost.cpu_s))
             .bar(Bar::RatioAtMost(bar))
             .detail(wall))

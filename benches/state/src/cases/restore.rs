@@ -1,12 +1,13 @@
 //! Checkpoints outside the warehouse, and opening what is on disk.
 
 use super::{Setting, short};
+use crate::SUITE;
 use crate::base::first_value;
-use crate::figure::{Bar, Figure};
-use crate::measure::{Stopwatch, median};
 use crate::ours::{Ours, TENANT};
 use crate::workload::{Batch, Counted, Keys, Random, Shape, absent, distinct, present};
 use anyhow::{Context, Result, ensure};
+use howdah_bench_figures::{Bar, Figure};
+use howdah_bench_figures::{Stopwatch, median};
 use howdah_state::{CheckpointRequest, CheckpointStore, CheckpointTarget, Restore, StoreOptions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
@@ -47,7 +48,7 @@ pub(crate) fn restore(
         elsewhere.push(watch.cost().wall_s);
     }
     let figure = |how: &str, samples: &[f64]| {
-        Figure::new(format!("restore {}: {how}", short(rows)), "s", median(samples))
+        Figure::new(SUITE, format!("restore {}: {how}", short(rows)), "s", median(samples))
             .bar(Bar::AtMost(1.0))
             .detail(format!("{RUNS} runs, with a first probe; files in the page cache"))
     };
@@ -98,6 +99,7 @@ fn rescale(
     }
     report(
         Figure::new(
+            SUITE,
             format!("restore {}: rescale {FROM} -> {TO}", short(rows)),
             "s",
             median(&samples),
@@ -106,7 +108,7 @@ fn rescale(
         .detail("with a first probe"),
     )?;
     let case = format!("restore {}: rescale, rewritten", short(rows));
-    report(Figure::new(case, "bytes", rewritten_bytes as f64).bar(Bar::AtMost(0.0)))
+    report(Figure::new(SUITE, case, "bytes", rewritten_bytes as f64).bar(Bar::AtMost(0.0)))
 }
 
 /// Bytes of each data file, by inode: a hard link is the same file.
@@ -142,14 +144,19 @@ pub(crate) fn checkpoints(
     let linked: Vec<f64> = few.linked.iter().chain(&many.linked).copied().collect();
     let new: Vec<f64> = few.new.iter().chain(&many.new).copied().collect();
     report(
-        Figure::new(format!("checkpoint {}: files linked", short(rows)), "files", median(&linked))
-            .against("new files of the table", Some(median(&new)))
-            .bar(Bar::RatioAtMost(1.0))
-            .detail("5,000 new rows"),
+        Figure::new(
+            SUITE,
+            format!("checkpoint {}: files linked", short(rows)),
+            "files",
+            median(&linked),
+        )
+        .against("new files of the table", Some(median(&new)))
+        .bar(Bar::RatioAtMost(1.0))
+        .detail("5,000 new rows"),
     )?;
     let case = format!("checkpoint {}: listing, {MANY_RUNS}-49 sorted runs", short(rows));
     report(
-        Figure::new(case, "ms", median(&many.listed_ms))
+        Figure::new(SUITE, case, "ms", median(&many.listed_ms))
             .against("2-12 sorted runs, in turns", Some(median(&few.listed_ms)))
             .bar(Bar::RatioAtMost(1.3)),
     )

@@ -1,12 +1,13 @@
 //! What a state takes: heap, and bytes on disk.
 
 use super::{Setting, short};
-use crate::figure::{Bar, Figure};
+use crate::SUITE;
 use crate::heap;
-use crate::measure::wait_until_idle;
 use crate::ours::Ours;
 use crate::workload::{Batch, Keys, Random, Shape, distinct, present};
 use anyhow::{Context, Result};
+use howdah_bench_figures::wait_until_idle;
+use howdah_bench_figures::{Bar, Figure};
 use howdah_state::{Restore, StoreOptions};
 use std::path::Path;
 
@@ -39,9 +40,14 @@ pub(crate) fn memory(
     ours.close()?;
     let leaked = heap::bytes() as f64 / MIB;
     report(
-        Figure::new(format!("memory {}: heap, write buffer empty", short(rows)), "MiB", at_rest)
-            .bar(Bar::AtMost(64.0))
-            .detail(format!("{leaked:.1} MiB when closed")),
+        Figure::new(
+            SUITE,
+            format!("memory {}: heap, write buffer empty", short(rows)),
+            "MiB",
+            at_rest,
+        )
+        .bar(Bar::AtMost(64.0))
+        .detail(format!("{leaked:.1} MiB when closed")),
     )?;
     let options = StoreOptions::default();
     let limit = options.write_buffer_limit_bytes as f64 / MIB;
@@ -58,7 +64,7 @@ pub(crate) fn memory(
     ours.close()?;
     heap::stop();
     report(
-        Figure::new(format!("memory {}: heap, peak of updates", short(rows)), "MiB", peak)
+        Figure::new(SUITE, format!("memory {}: heap, peak of updates", short(rows)), "MiB", peak)
             .bar(Bar::AtMost(64.0 + limit))
             .detail(format!("write buffer up to {limit:.0} MiB, read cache up to {cache:.0} MiB")),
     )
@@ -91,10 +97,15 @@ pub(crate) fn disk(setting: &Setting, report: &mut dyn FnMut(Figure) -> Result<(
     let on_disk = bytes_in(&base.directory)? as f64;
     ours.close()?;
     report(
-        Figure::new(format!("disk {}: after steady updates", short(rows)), "MiB", on_disk / MIB)
-            .against("live data", Some(live / MIB))
-            .bar(Bar::RatioAtMost(2.0))
-            .detail(format!("data files of a snapshot: {:.2}x at most", most / live)),
+        Figure::new(
+            SUITE,
+            format!("disk {}: after steady updates", short(rows)),
+            "MiB",
+            on_disk / MIB,
+        )
+        .against("live data", Some(live / MIB))
+        .bar(Bar::RatioAtMost(2.0))
+        .detail(format!("data files of a snapshot: {:.2}x at most", most / live)),
     )
 }
 

@@ -2,14 +2,15 @@
 //! a checkpoint after every 100,000 records.
 
 use super::{Setting, short};
+use crate::SUITE;
 use crate::base::first_value;
-use crate::figure::{Bar, Figure};
 use crate::hash_map::HashMapStore;
-use crate::measure::{Cost, Stopwatch, median, wait_until_idle};
 use crate::ours::Ours;
 use crate::rocksdb::{Compaction, RocksDb};
 use crate::workload::{Batch, Counted, Keys, Random, Shape, absent, distinct, present, scatter};
 use anyhow::{Result, ensure};
+use howdah_bench_figures::{Bar, Figure};
+use howdah_bench_figures::{Cost, Stopwatch, median, wait_until_idle};
 use howdah_state::{Restore, StoreOptions};
 use std::fs;
 use std::path::PathBuf;
@@ -132,7 +133,7 @@ fn run_kind(
     };
     let figure = |store: usize, name: &'static str, bar: Bar| {
         let case = format!("update {}: {}", short(rows), kind.name());
-        Figure::new(case, "K rec/s", of(0, &speed).unwrap_or(f64::NAN))
+        Figure::new(SUITE, case, "K rec/s", of(0, &speed).unwrap_or(f64::NAN))
             .against(name, of(store, &speed))
             .bar(bar)
             .detail(detail(store))

@@ -3,22 +3,29 @@
     clippy::disallowed_methods,
     reason = "measuring needs the clock, and waits between looks"
 )]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "numbers of samples are small and positive"
+)]
 
 use std::time::{Duration, Instant};
 
 /// Time taken by a piece of work.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Cost {
+pub struct Cost {
     /// CPU time of the whole process, background threads included.
-    pub(crate) cpu_s: f64,
+    pub cpu_s: f64,
     /// CPU time of the thread that looks at the clock.
-    pub(crate) thread_cpu_s: f64,
-    pub(crate) wall_s: f64,
+    pub thread_cpu_s: f64,
+    /// Time that passed.
+    pub wall_s: f64,
 }
 
 impl Cost {
     /// The mean for each of `count` pieces.
-    pub(crate) fn each(self, count: usize) -> Self {
+    #[must_use]
+    pub fn each(self, count: usize) -> Self {
         let count = count as f64;
         Self {
             cpu_s: self.cpu_s / count,
@@ -30,18 +37,20 @@ impl Cost {
 
 /// Runs on from the moment it is made.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stopwatch {
+pub struct Stopwatch {
     started: Instant,
     cpu_s: f64,
     thread_cpu_s: f64,
 }
 
 impl Stopwatch {
-    pub(crate) fn start() -> Self {
+    /// Starts now.
+    pub fn start() -> Self {
         Self { cpu_s: cpu_s(), thread_cpu_s: thread_cpu_s(), started: Instant::now() }
     }
 
-    pub(crate) fn cost(&self) -> Cost {
+    /// What was taken since the start.
+    pub fn cost(&self) -> Cost {
         let wall_s = self.started.elapsed().as_secs_f64();
         let thread_cpu_s = thread_cpu_s() - self.thread_cpu_s;
         Cost { cpu_s: cpu_s() - self.cpu_s, thread_cpu_s, wall_s }
@@ -67,7 +76,7 @@ fn clock_s(clock: libc::clockid_t) -> f64 {
 }
 
 /// Waits until background threads have nothing more to do, for 60 s at most.
-pub(crate) fn wait_until_idle() {
+pub fn wait_until_idle() {
     const LOOK_INTERVAL: Duration = Duration::from_millis(50);
     let mut quiet = 0;
     for _ in 0..1200 {
@@ -81,12 +90,12 @@ pub(crate) fn wait_until_idle() {
 }
 
 /// The middle one; the mean of the two middle ones of an even number.
-pub(crate) fn median(samples: &[f64]) -> f64 {
+pub fn median(samples: &[f64]) -> f64 {
     (percentile(samples, 0.5 - 1e-9) + percentile(samples, 0.5 + 1e-9)) / 2.0
 }
 
 /// The smallest sample that at least this share of all is not above.
-pub(crate) fn percentile(samples: &[f64], share: f64) -> f64 {
+pub fn percentile(samples: &[f64], share: f64) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     let rank = (sorted.len() as f64 * share).ceil() as usize;

@@ -5,11 +5,13 @@ use std::fmt;
 
 /// What a figure has to reach.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Bar {
+pub enum Bar {
     /// The ratio to the peer is at most this: the figures count cost.
     RatioAtMost(f64),
     /// The ratio to the peer is at least this: the figures count speed.
     RatioAtLeast(f64),
+    /// The figure is at most this much more than the peer's.
+    OverPeerAtMost(f64),
     /// The figure itself is at most this.
     AtMost(f64),
     /// For information.
@@ -18,7 +20,7 @@ pub(crate) enum Bar {
 
 /// A figure of ours, and what it is held against.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Figure {
+pub struct Figure {
     suite: &'static str,
     /// What was measured.
     case: String,
@@ -35,15 +37,21 @@ pub(crate) struct Figure {
     /// What has to be reached, in words.
     bar: Option<String>,
     /// Whether it is.
-    pub(crate) met: Option<bool>,
+    pub met: Option<bool>,
     /// More about it.
     detail: String,
 }
 
 impl Figure {
-    pub(crate) fn new(case: impl Into<String>, unit: &'static str, howdah: f64) -> Self {
+    /// A figure of `cargo xtask bench <suite>`, against nothing yet.
+    pub fn new(
+        suite: &'static str,
+        case: impl Into<String>,
+        unit: &'static str,
+        howdah: f64,
+    ) -> Self {
         Self {
-            suite: "state",
+            suite,
             case: case.into(),
             howdah,
             peer: None,
@@ -57,7 +65,8 @@ impl Figure {
     }
 
     /// Holds the figure against a peer; `None` when the peer was left out.
-    pub(crate) fn against(mut self, name: &'static str, peer: Option<f64>) -> Self {
+    #[must_use]
+    pub fn against(mut self, name: &'static str, peer: Option<f64>) -> Self {
         self.peer = peer;
         self.peer_name = peer.map(|_| name);
         self.ratio = peer.map(|peer| self.howdah / peer);
@@ -65,7 +74,8 @@ impl Figure {
     }
 
     /// Says what has to be reached. Without the peer, a ratio is neither reached nor missed.
-    pub(crate) fn bar(mut self, bar: Bar) -> Self {
+    #[must_use]
+    pub fn bar(mut self, bar: Bar) -> Self {
         (self.bar, self.met) = match bar {
             Bar::RatioAtMost(most) => {
                 (Some(format!("<= {most}x")), self.ratio.map(|ratio| ratio <= most))
@@ -73,19 +83,25 @@ impl Figure {
             Bar::RatioAtLeast(least) => {
                 (Some(format!(">= {least}x")), self.ratio.map(|ratio| ratio >= least))
             }
+            Bar::OverPeerAtMost(most) => {
+                let over = self.peer.map(|peer| self.howdah - peer);
+                (Some(format!("<= +{most}")), over.map(|over| over <= most))
+            }
             Bar::AtMost(most) => (Some(format!("<= {most}")), Some(self.howdah <= most)),
             Bar::None => (None, None),
         };
         self
     }
 
-    pub(crate) fn detail(mut self, detail: impl Into<String>) -> Self {
+    /// More about it, for people.
+    #[must_use]
+    pub fn detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = detail.into();
         self
     }
 
     /// The line over the rows.
-    pub(crate) fn heading() -> String {
+    pub fn heading() -> String {
         format!(
             "{:<44} {:>9} {:>9} {:<7} {:>6} {:>8} {:<4} {}",
             "case", "howdah", "peer", "unit", "ratio", "bar", "met", "peer, more"

@@ -1,0 +1,7 @@
+//! What the benches share: clocks, the arithmetic of samples, and rows of results.
+
+mod figure;
+mod measure;
+
+pub use figure::{Bar, Figure};
+pub use measure::{Cost, Stopwatch, median, percentile, wait_until_idle};

@@ -10,7 +10,6 @@ use howdah_bench_figures::{Figure, median};
 const ROUND_ROWS: usize = 80_000;
 /// Batches with keys of their own.
 const BATCHES: usize = 4;
-/// More would take the Python component past its memory: the bytes that it hands over stay there.
 const ROUNDS: usize = 15;
 
 pub(crate) fn run(setting: &Setting, report: &mut dyn FnMut(Figure) -> Result<()>) -> Result<()> {

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.metadata
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from howdah.errors import Error
+from howdah.mend import mended
 from howdah.operators import Operator
 
+TOOL, TOOL_VERSION = "componentize-py", "0.25.1"
+"""What makes the component; what is mended in it is known of this version."""
 _PACKAGE = Path(__file__).resolve().parent
 _ENTRY = """from howdah.component import exports
 from {module} import {operator}
@@ -49,16 +53,28 @@ def find_wit(given: str | None) -> Path:
     raise Error(f"no contract (operator.wit) in {places[0]}: say with --wit where it is")
 
 
+def check_tool() -> None:
+    """Refuses another version of the tool."""
+    try:
+        version = importlib.metadata.version(TOOL)
+    except importlib.metadata.PackageNotFoundError:
+        version = "none"
+    if version != TOOL_VERSION:
+        raise Error(f"needs {TOOL} {TOOL_VERSION}, not {version}: pip install {TOOL}=={TOOL_VERSION}")
+
+
 def build(source: Path, target: Path, wit: Path, world: str) -> None:
     """Builds the component. Describes the operator first: what it declares wrong shows here."""
+    check_tool()
     sys.path.insert(0, str(source.resolve().parent))
     operator = find_operator(source.stem)
     operator._describe("{}")
     with tempfile.TemporaryDirectory() as directory:
         entry = _ENTRY.format(module=source.stem, operator=operator.__name__)
         (Path(directory) / "howdah_entry.py").write_text(entry)
+        made = Path(directory) / "made.wasm"
         command = [
-            str(Path(sys.executable).parent / "componentize-py"),
+            str(Path(sys.executable).parent / TOOL),
             "--quiet",
             *("--wit-path", str(wit)),
             *("--world", f"howdah:operator/{world}"),
@@ -67,10 +83,11 @@ def build(source: Path, target: Path, wit: Path, world: str) -> None:
             *("--python-path", directory),
             *("--python-path", str(source.resolve().parent)),
             *("--python-path", str(_PACKAGE.parent)),
-            *("--output", str(target)),
+            *("--output", str(made)),
             "howdah_entry",
         ]
         subprocess.run(command, check=True)
+        target.write_bytes(mended(made.read_bytes()))
 
 
 def main() -> int:
@@ -90,7 +107,7 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except FileNotFoundError as error:
-        print(f"error: {error}; pip install componentize-py==0.25.1", file=sys.stderr)
+        print(f"error: {error}; pip install {TOOL}=={TOOL_VERSION}", file=sys.stderr)
         return 1
     except subprocess.CalledProcessError as error:
         return int(error.returncode)

@@ -11,6 +11,7 @@ mod describe;
 mod engine;
 mod hostile;
 mod load;
+mod memory;
 mod other_kinds;
 mod process;
 mod restart;

@@ -9,13 +9,52 @@ use howdah_state::{
     Clock, KeyBatch, KeyEncoder, KeyGroups, Restore, StateDescriptor, StateStore, StateTable,
     StoreOptions,
 };
-use std::path::Path;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use tempfile::TempDir;
 
 pub(crate) static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
     Engine::new(EngineOptions { instances_limit: 32, ..EngineOptions::default() }).unwrap()
 });
+
+/// Keeps the code of interpreters, which take long to compile, from run to run.
+static CACHING_ENGINE: LazyLock<Engine> = LazyLock::new(|| {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("languages");
+    std::fs::create_dir_all(&directory).unwrap();
+    let options = EngineOptions {
+        cache_directory: Some(directory),
+        instances_limit: 64,
+        ..EngineOptions::default()
+    };
+    Engine::new(options).unwrap()
+});
+
+/// The languages beside Rust, and the variables that `cargo xtask test` sets to where their
+/// operators are.
+const LANGUAGES: [(&str, &str); 3] = [
+    ("c", "HOWDAH_OPERATORS_C"),
+    ("js", "HOWDAH_OPERATORS_JS"),
+    ("python", "HOWDAH_OPERATORS_PYTHON"),
+];
+
+/// The operator of this name in each language that is set up; that in Rust, at `rust`, is first.
+pub(crate) fn in_all_languages(name: &str, rust: &str) -> Vec<(&'static str, Component)> {
+    let mut operators = vec![("rust", ENGINE.load(Path::new(rust)).unwrap())];
+    for (language, variable) in LANGUAGES {
+        match std::env::var_os(variable) {
+            Some(directory) => {
+                let path = PathBuf::from(directory).join(name).with_extension("wasm");
+                operators.push((language, CACHING_ENGINE.load(&path).unwrap()));
+            }
+            None => {
+                // Past the harness, which keeps what is printed until a test fails.
+                let _ = writeln!(std::io::stderr(), "skipped: {language} ({variable} is not set)");
+            }
+        }
+    }
+    operators
+}
 
 static HOSTILE_COMPONENT: LazyLock<Component> =
     LazyLock::new(|| ENGINE.load(Path::new(HOSTILE)).unwrap());

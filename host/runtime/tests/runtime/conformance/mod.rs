@@ -9,55 +9,19 @@ mod model;
 mod random;
 mod rows;
 
-use crate::support::ENGINE;
+use crate::support::in_all_languages;
 use howdah_operator_artifacts::CONFORMANCE;
-use howdah_runtime::{Component, Engine, EngineOptions};
+use howdah_runtime::Component;
 use job::{CONFIG, Job, Outcome, Step, limits};
 use model::{Model, sort_timers};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use rows::Command;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-/// The languages beside Rust, and the variables that `cargo xtask test` sets to where their
-/// operators are.
-const LANGUAGES: [(&str, &str); 3] = [
-    ("c", "HOWDAH_OPERATORS_C"),
-    ("js", "HOWDAH_OPERATORS_JS"),
-    ("python", "HOWDAH_OPERATORS_PYTHON"),
-];
-
-/// Keeps the code of interpreters, which take long to compile, from run to run.
-static CACHING_ENGINE: LazyLock<Engine> = LazyLock::new(|| {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance");
-    std::fs::create_dir_all(&directory).unwrap();
-    let options = EngineOptions {
-        cache_directory: Some(directory),
-        instances_limit: 64,
-        ..EngineOptions::default()
-    };
-    Engine::new(options).unwrap()
-});
-
 /// The operator in each language that is set up; Rust first.
-static OPERATORS: LazyLock<Vec<(&str, Component)>> = LazyLock::new(|| {
-    let mut operators = vec![("rust", ENGINE.load(Path::new(CONFORMANCE)).unwrap())];
-    for (language, variable) in LANGUAGES {
-        match std::env::var_os(variable) {
-            Some(directory) => {
-                let path = PathBuf::from(directory).join("conformance.wasm");
-                operators.push((language, CACHING_ENGINE.load(&path).unwrap()));
-            }
-            None => {
-                // Past the harness, which keeps what is printed until a test fails.
-                let _ = writeln!(std::io::stderr(), "skipped: {language} ({variable} is not set)");
-            }
-        }
-    }
-    operators
-});
+static OPERATORS: LazyLock<Vec<(&str, Component)>> =
+    LazyLock::new(|| in_all_languages("conformance", CONFORMANCE));
 
 /// The jobs that a sequence of steps is for: one in each language, and one that goes on in the next
 /// language after each crash.

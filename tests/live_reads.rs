@@ -3,13 +3,14 @@
 
 use crate::support::{Job, input, oracle};
 
-const EVENTS: u32 = 100_000;
+const EVENTS: u32 = 400_000;
 
-/// A job that takes long enough to look at: 25 seconds, and keeps its checkpoints meanwhile.
+/// A job that takes long enough to look at, however slow the machine: 200 seconds, of which tests
+/// wait for a few. It keeps all its checkpoints meanwhile.
 fn slow(job: Job) -> Job {
-    job.set("source", "rate-limit-rows-per-second", 4_000)
+    job.set("source", "rate-limit-rows-per-second", 2_000)
         .set("checkpoint", "interval-ms", 300)
-        .set("checkpoint", "retained", 200)
+        .set("checkpoint", "retained", 1_000)
 }
 
 fn check(job: &Job, query: &str) {

@@ -6,10 +6,11 @@ use crate::instance::{Context, Instance};
 use crate::limits::Limits;
 use crate::spec::OperatorSpec;
 use crate::wasi::{self, WasiGrant};
-use crate::{Result, cache, check, compile, describe};
+use crate::{Result, cache, check, compile, describe, engine};
 use howdah_state::StateTable;
 use sha2::{Digest, Sha256};
 use std::fmt::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A compiled, checked operator. Cheap to clone.
@@ -28,22 +29,56 @@ struct Shared {
 }
 
 impl Component {
-    /// Compiles, or takes from the cache, and checks.
+    /// Compiles, or takes from the cache, and checks. A component whose code is in the cache is
+    /// read for its digest alone, and not kept: it can be large.
+    pub(crate) fn load_file(engine: &Engine, path: &Path, options: &LoadOptions) -> Result<Self> {
+        let name = path.display().to_string();
+        if let Some(cache) = engine.cache() {
+            let digest = hex(&engine::digest_of_component(path)?);
+            if let Some(component) = cache.get(engine.wasmtime(), &digest) {
+                return Self::check(engine, &name, digest, &component, options);
+            }
+        }
+        let bytes = engine::read_component(path)?;
+        let digest = hex(&Sha256::digest(&bytes));
+        Self::compile(engine, &name, digest, &bytes, options)
+    }
+
+    /// The same for bytes in memory.
     pub(crate) fn load(
         engine: &Engine,
         name: &str,
         bytes: &[u8],
         options: &LoadOptions,
     ) -> Result<Self> {
-        check::header(name, bytes)?;
         let digest = hex(&Sha256::digest(bytes));
-        let cached = engine.cache().and_then(|cache| cache.get(engine.wasmtime(), &digest));
-        let component = match cached {
-            Some(component) => component,
-            None => compiled(engine, name, &digest, bytes, options)?,
-        };
-        let wasi = wasi_of(engine, name, &component, options.wasi.as_ref())?;
-        let linked = check::link(engine, name, &component, wasi.is_some())?;
+        match engine.cache().and_then(|cache| cache.get(engine.wasmtime(), &digest)) {
+            Some(component) => Self::check(engine, name, digest, &component, options),
+            None => Self::compile(engine, name, digest, bytes, options),
+        }
+    }
+
+    fn compile(
+        engine: &Engine,
+        name: &str,
+        digest: String,
+        bytes: &[u8],
+        options: &LoadOptions,
+    ) -> Result<Self> {
+        check::header(name, bytes)?;
+        let component = compiled(engine, name, &digest, bytes, options)?;
+        Self::check(engine, name, digest, &component, options)
+    }
+
+    fn check(
+        engine: &Engine,
+        name: &str,
+        digest: String,
+        component: &wasmtime::component::Component,
+        options: &LoadOptions,
+    ) -> Result<Self> {
+        let wasi = wasi_of(engine, name, component, options.wasi.as_ref())?;
+        let linked = check::link(engine, name, component, wasi.is_some())?;
         let (name, engine) = (name.to_owned(), engine.clone());
         let shared = Shared { name, digest, engine, linked, wasi };
         Ok(Self { shared: Arc::new(shared) })

@@ -11,8 +11,9 @@ use crate::limits::{
 };
 use crate::wasi::{WasiGrant, WasiPermission};
 use crate::{Error, ErrorKind, Result};
+use sha2::{Digest, Sha256};
 use std::fmt;
-use std::io::Read;
+use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use wasmtime::component::{HasSelf, Linker};
@@ -20,6 +21,8 @@ use wasmtime::{Config, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 /// The largest component file that is read: a whole interpreter takes some 20 MiB.
 const COMPONENT_LIMIT_BYTES: u64 = 256 << 20;
+/// Read at once of a component file.
+const READ_BYTES: usize = 128 << 10;
 
 /// How an engine is set up.
 #[derive(Debug, Clone)]
@@ -171,8 +174,7 @@ impl Engine {
     /// or [`EngineOptions::wasi`] does not permit it, and [`ErrorKind::Host`] if a directory that was
     /// granted is not there, or not permitted.
     pub fn load_with(&self, path: &Path, options: &LoadOptions) -> Result<Component> {
-        let (name, bytes) = (path.display().to_string(), read_component(path)?);
-        Component::load(&self.for_limits(&options.limits)?, &name, &bytes, options)
+        Component::load_file(&self.for_limits(&options.limits)?, path, options)
     }
 
     /// The same as [`Self::load`] for bytes in memory; `name` is what errors call it.
@@ -236,23 +238,35 @@ impl fmt::Debug for Engine {
 
 /// The bytes of a component file.
 pub(crate) fn read_component(path: &Path) -> Result<Vec<u8>> {
-    read(path).map_err(|error| {
+    let mut bytes = Vec::new();
+    copy_component(path, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// SHA-256 of a component file.
+pub(crate) fn digest_of_component(path: &Path) -> Result<[u8; 32]> {
+    let mut sha = Sha256::new();
+    copy_component(path, &mut sha)?;
+    Ok(sha.finalize().into())
+}
+
+fn copy_component(path: &Path, to: &mut impl Write) -> Result<()> {
+    copy(path, to).map_err(|error| {
         let message = format!("cannot read component {}: {error}", path.display());
         Error::with_source(ErrorKind::Host, message, error)
     })
 }
 
-fn read(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut file = std::fs::File::open(path)?;
-    let mut bytes = Vec::new();
-    let read = file.by_ref().take(COMPONENT_LIMIT_BYTES + 1).read_to_end(&mut bytes)?;
-    if u64::try_from(read).is_ok_and(|read| read > COMPONENT_LIMIT_BYTES) {
+fn copy(path: &Path, to: &mut impl Write) -> std::io::Result<()> {
+    let file = std::fs::File::open(path)?.take(COMPONENT_LIMIT_BYTES + 1);
+    let copied = std::io::copy(&mut BufReader::with_capacity(READ_BYTES, file), to)?;
+    if copied > COMPONENT_LIMIT_BYTES {
         return Err(std::io::Error::new(
             std::io::ErrorKind::FileTooLarge,
             "it is larger than 256 MiB",
         ));
     }
-    Ok(bytes)
+    Ok(())
 }
 
 fn host_error(what: &str, error: &wasmtime::Error) -> Error {

@@ -2,25 +2,29 @@
 //!
 //! A file is named after the component's digest and the engine's compatibility hash, and
 //! begins with a checksum of its own: a file that was cut off or damaged is compiled again,
-//! never loaded. The checksum is no signature. Whoever can write to the directory can make
-//! this process run any code; it is as much trusted as the executable itself.
+//! never loaded. What is loaded is a sealed copy in memory, so that it is what was checked,
+//! whatever happens to the file. The checksum is no signature. Whoever can write to the
+//! directory can make this process run any code; it is as much trusted as the executable itself.
 
 mod deserialize;
+mod sealed;
 
 pub(crate) use deserialize::component as deserialize;
 
+use sealed::Sealed;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::hash::{Hash, Hasher};
-use std::io::Write;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use wasmtime::Engine;
 use wasmtime::component::Component;
+use xxhash_rust::xxh3::Xxh3;
 
 /// Begins every file; the digit is the version of the layout.
-const MAGIC: &[u8; 8] = b"howdahc1";
-const CHECKSUM_BYTES: usize = 32;
+const MAGIC: &[u8; 8] = b"howdahc2";
+const CHECKSUM_BYTES: usize = 16;
 
 /// A directory with compiled components.
 #[derive(Debug)]
@@ -37,19 +41,19 @@ impl CodeCache {
     /// component can always be compiled.
     pub(crate) fn get(&self, engine: &Engine, digest: &str) -> Option<Component> {
         let path = self.path(engine, digest);
-        let file = match fs::read(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        let code = match fs::File::open(&path).and_then(|file| checked(file, digest)) {
+            Ok(Some(code)) => code,
+            Ok(None) => {
+                tracing::warn!("compiled code {} is damaged; compiling anew", path.display());
+                return None;
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => {
                 tracing::warn!("cannot read compiled code {}: {error}", path.display());
                 return None;
             }
         };
-        let Some(code) = open(&file, digest) else {
-            tracing::warn!("compiled code {} is damaged; compiling anew", path.display());
-            return None;
-        };
-        match deserialize(engine, code) {
+        match deserialize::sealed_component(engine, &code) {
             Ok(component) => Some(component),
             Err(error) => {
                 tracing::warn!("cannot use compiled code {}: {error:#}", path.display());
@@ -90,7 +94,7 @@ impl CodeCache {
 
     /// Under a temporary name first: a reader sees a whole file or none. No sync: after a
     /// power failure the checksum tells.
-    fn write(&self, path: &Path, parts: &[&[u8]]) -> std::io::Result<()> {
+    fn write(&self, path: &Path, parts: &[&[u8]]) -> io::Result<()> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let temporary = path.with_extension(format!("tmp-{}-{number}", std::process::id()));
@@ -106,18 +110,45 @@ impl CodeCache {
     }
 }
 
-fn checksum(digest: &str, code: &[u8]) -> [u8; CHECKSUM_BYTES] {
-    let mut sha = Sha256::new();
-    sha.update(MAGIC);
-    sha.update(digest);
-    sha.update(code);
-    sha.finalize().into()
+/// The code in a file, if the file is whole and belongs to this component.
+fn checked(mut file: impl Read, digest: &str) -> io::Result<Option<Sealed>> {
+    let (mut magic, mut sum) = ([0; MAGIC.len()], [0; CHECKSUM_BYTES]);
+    for part in [&mut magic[..], &mut sum] {
+        match file.read_exact(part) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            read => read?,
+        }
+    }
+    let mut checksum = Checksum::new(digest);
+    let code = Sealed::copy(file, |bytes| checksum.add(bytes))?;
+    Ok((magic == *MAGIC && sum == checksum.bytes()).then_some(code))
 }
 
-/// The code in a file, if the file is whole and belongs to this component.
-fn open<'a>(file: &'a [u8], digest: &str) -> Option<&'a [u8]> {
-    let (sum, code) = file.strip_prefix(MAGIC)?.split_first_chunk::<CHECKSUM_BYTES>()?;
-    (*sum == checksum(digest, code)).then_some(code)
+fn checksum(digest: &str, code: &[u8]) -> [u8; CHECKSUM_BYTES] {
+    let mut checksum = Checksum::new(digest);
+    checksum.add(code);
+    checksum.bytes()
+}
+
+/// Finds damage, of which it lets pass one in 2^128, and takes a fraction of the time that the code
+/// takes to be read. Against malice it would not help to be more.
+struct Checksum(Xxh3);
+
+impl Checksum {
+    fn new(digest: &str) -> Self {
+        let mut checksum = Self(Xxh3::new());
+        checksum.add(MAGIC);
+        checksum.add(digest.as_bytes());
+        checksum
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    fn bytes(&self) -> [u8; CHECKSUM_BYTES] {
+        self.0.digest128().to_le_bytes()
+    }
 }
 
 /// `Hash` over SHA-256: the same in every run and build, which std's hasher does not promise.

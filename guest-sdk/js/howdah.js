@@ -60,9 +60,17 @@ const bytesOf = (array) => new Uint8Array(array.buffer, array.byteOffset, array.
 /** Bytes as an array of numbers, in place if they are aligned. */
 export function view(array, bytes) {
   const width = array.BYTES_PER_ELEMENT;
-  if (bytes.byteLength % width) throw bad(`${bytes.byteLength} bytes are no ${array.name}`);
-  const aligned = bytes.byteOffset % width ? bytes.slice() : bytes;
-  return new array(aligned.buffer, aligned.byteOffset, aligned.byteLength / width);
+  const length = bytes.byteLength / width;
+  if (!Number.isInteger(length)) throw bad(`${bytes.byteLength} bytes are no ${array.name}`);
+  const begin = bytes.byteOffset;
+  return begin % width ? new array(bytes.slice().buffer) : new array(bytes.buffer, begin, length);
+}
+
+/** Numbers as bytes of a type. `set` copies an array at once, where `from` asks an iterator. */
+function packed(array, values) {
+  const made = new array(values.length);
+  made.set(values);
+  return bytesOf(made);
 }
 
 const bit = (bitmap, row) => (bitmap[row >> 3] >> (row & 7)) & 1;
@@ -108,53 +116,47 @@ function bytesOfText(text) {
   return Uint8Array.from(bytes);
 }
 
-/** The largest upper half of a 64-bit integer that a number holds exactly. */
-const SAFE_HIGH = 2 ** 21;
+const isNull = (value) => value === null || value === undefined;
 
 const CODECS = {
   boolean: {
     decode: (field, column, rows) => Array.from({ length: rows }, (_, i) => bit(column.data, i) === 1),
-    encode: (field, values) => ({ data: bitmapOf(values.length, (i) => values[i]), offsets: null }),
+    encode(field, values) {
+      if (values.some(isNull)) throw bad("null");
+      return { data: bitmapOf(values.length, (i) => values[i]), offsets: null };
+    },
     filler: false,
   },
   fixed: {
     decode: (field, column) => view(field.type.array, column.data),
-    encode: (field, values) => ({ data: bytesOf(field.type.array.from(values)), offsets: null }),
-    check(field, values) {
-      const { array, name } = field.type;
-      if (array === BigInt64Array) {
-        for (const value of values) if (BigInt.asIntN(64, value) !== value) throw bad(`${value} is no ${name}`);
-      } else if (array === Int32Array) {
-        for (const value of values) if ((value | 0) !== value) throw bad(`${value} is no ${name}`);
-      } else {
-        for (const value of values) if (typeof value !== "number") throw bad(`${value} is no ${name}`);
+    encode(field, values) {
+      const { array, name, noKey: isFloat } = field.type;
+      const made = new array(values.length);
+      made.set(values);
+      for (let i = 0; i < values.length; i++) {
+        // An integer that does not fit, or is none, has become another.
+        const isRight = isFloat ? typeof values[i] === "number" : made[i] === values[i];
+        if (!isRight) throw bad(`${values[i]} is no ${name}`);
       }
+      return { data: bytesOf(made), offsets: null };
     },
     filler: 0,
   },
+  // Functions of the engine over whole columns: a loop over the halves of each number takes thrice as long.
   safe: {
-    decode(field, column, rows) {
-      const halves = view(Int32Array, column.data);
-      const values = new Array(rows);
-      for (let i = 0; i < rows; i++) {
-        const high = halves[2 * i + 1];
-        if (high >= SAFE_HIGH || high < -SAFE_HIGH) {
-          throw bad(`column \`${field.name}\` row ${i}: more than a number holds exactly; use a bigint type`);
-        }
-        values[i] = high * 4294967296 + (halves[2 * i] >>> 0);
+    decode(field, column) {
+      const values = Array.prototype.map.call(view(BigInt64Array, column.data), Number);
+      if (!values.every(Number.isSafeInteger)) {
+        const row = values.findIndex((value) => !Number.isSafeInteger(value));
+        throw bad(`column \`${field.name}\` row ${row}: more than a number holds exactly; use a bigint type`);
       }
       return values;
     },
     encode(field, values) {
-      const halves = new Int32Array(2 * values.length);
-      for (let i = 0; i < values.length; i++) {
-        halves[2 * i] = values[i] | 0;
-        halves[2 * i + 1] = Math.floor(values[i] / 4294967296);
+      if (!values.every(Number.isSafeInteger)) {
+        throw bad(`${values.find((value) => !Number.isSafeInteger(value))} is no safe integer`);
       }
-      return { data: bytesOf(halves), offsets: null };
-    },
-    check(field, values) {
-      for (const value of values) if (!Number.isSafeInteger(value)) throw bad(`${value} is no safe integer`);
+      return { data: packed(BigInt64Array, values.map(BigInt)), offsets: null };
     },
     filler: 0,
   },
@@ -164,18 +166,14 @@ const CODECS = {
       return Array.from({ length: rows }, (_, i) => (halves[2 * i + 1] << 64n) | BigInt.asUintN(64, halves[2 * i]));
     },
     encode(field, values) {
+      const limit = 10n ** BigInt(field.type.precision);
       const halves = new BigInt64Array(2 * values.length);
       values.forEach((value, i) => {
+        if (typeof value !== "bigint" || value >= limit || value <= -limit) throw bad(`${value} does not fit`);
         halves[2 * i] = BigInt.asIntN(64, value);
         halves[2 * i + 1] = value >> 64n;
       });
       return { data: bytesOf(halves), offsets: null };
-    },
-    check(field, values) {
-      const limit = 10n ** BigInt(field.type.precision);
-      for (const value of values) {
-        if (typeof value !== "bigint" || value >= limit || value <= -limit) throw bad(`${value} does not fit`);
-      }
     },
     filler: 0n,
   },
@@ -191,15 +189,13 @@ const CODECS = {
       return values;
     },
     encode(field, values) {
+      for (const value of values) if (typeof value !== "string") throw bad(`${value} is no text`);
       const all = values.join("");
       const data = bytesOfText(all);
       if (data.length !== all.length) return CODECS.binary.encode(field, values.map(bytesOfText));
       const offsets = new Uint32Array(values.length + 1);
       for (let i = 0; i < values.length; i++) offsets[i + 1] = offsets[i] + values[i].length;
       return { data, offsets: bytesOf(offsets) };
-    },
-    check(field, values) {
-      for (const value of values) if (typeof value !== "string") throw bad(`${value} is no text`);
     },
     filler: "",
   },
@@ -210,13 +206,13 @@ const CODECS = {
     },
     encode(field, values) {
       const offsets = new Uint32Array(values.length + 1);
-      for (let i = 0; i < values.length; i++) offsets[i + 1] = offsets[i] + values[i].length;
+      for (let i = 0; i < values.length; i++) {
+        if (!(values[i] instanceof Uint8Array)) throw bad(`${values[i]} is no Uint8Array`);
+        offsets[i + 1] = offsets[i] + values[i].length;
+      }
       const data = new Uint8Array(offsets[values.length]);
       for (let i = 0; i < values.length; i++) data.set(values[i], offsets[i]);
       return { data, offsets: bytesOf(offsets) };
-    },
-    check(field, values) {
-      for (const value of values) if (!(value instanceof Uint8Array)) throw bad(`${value} is no Uint8Array`);
     },
     filler: new Uint8Array(0),
   },
@@ -235,16 +231,17 @@ export function encode(field, values) {
   const codec = CODECS[field.type.codec];
   let validity = null;
   let given = values;
-  if (values.some((value) => value === null || value === undefined)) {
-    if (!field.type.nullable) throw bad(`column \`${field.name}\`: null, but its type is not nullable`);
+  if (field.type.nullable && values.some(isNull)) {
     const filler = field.type.array === BigInt64Array ? 0n : codec.filler;
-    validity = bitmapOf(values.length, (i) => values[i] !== null && values[i] !== undefined);
+    validity = bitmapOf(values.length, (i) => !isNull(values[i]));
     given = values.map((value) => value ?? filler);
   }
   try {
-    codec.check?.(field, given);
-    return { ...codec.encode(field, given), validity };
+    const { data, offsets } = codec.encode(field, given);
+    return { data, offsets, validity };
   } catch (error) {
+    // Every codec throws at null: looking for it before would cost as much as encoding.
+    if (given.some(isNull)) throw bad(`column \`${field.name}\`: null, but its type is not nullable`);
     throw bad(`column \`${field.name}\` is ${field.type.name}: ${error.message}`);
   }
 }
@@ -257,27 +254,34 @@ class Shape {
     for (const { name, type } of this.fields) {
       if (!type || !CODECS[type.codec]) throw bad(`${what}: \`${name}\` has no column type`);
     }
-    // One literal gives all rows the same hidden layout, which a loop over names would not.
-    const literal = this.fields.map(({ name }, i) => `${JSON.stringify(name)}: c[${i}][i]`).join(", ");
-    this.make = new Function("c", "i", `return { ${literal} };`);
+    // Functions of a shape's own, since an interpreter looks for fields named in a loop each time.
+    const names = this.fields.map(({ name }) => JSON.stringify(name));
+    const literal = names.map((name, i) => `${name}: c${i}[i]`).join(", ");
+    const columnsOf = names.map((_, i) => `c${i}`).join(", ");
+    this.rowsOf = new Function(
+      "columns",
+      "rows",
+      `const [${columnsOf}] = columns, made = new Array(rows);
+       for (let i = 0; i < rows; i++) made[i] = { ${literal} };
+       return made;`,
+    );
+    this.values = names.map((name) => new Function("row", `return row[${name}];`));
+    const equal = this.fields.map(({ type }, i) => {
+      const [a, b] = [`(a[${names[i]}] ?? null)`, `(b[${names[i]}] ?? null)`];
+      return type.noKey || type.codec === "binary" ? `sameValues(${a}, ${b})` : `${a} === ${b}`;
+    });
+    this.same = new Function("sameValues", "a", "b", `return ${equal.join(" && ")};`).bind(null, sameValues);
   }
 
   decode(columns, rows) {
     if (columns.length !== this.fields.length) {
       throw bad(`got ${columns.length} columns, not ${this.fields.length}`);
     }
-    const decoded = this.fields.map((field, i) => decode(field, columns[i], rows));
-    const made = new Array(rows);
-    for (let i = 0; i < rows; i++) made[i] = this.make(decoded, i);
-    return made;
+    return this.rowsOf(this.fields.map((field, i) => decode(field, columns[i], rows)), rows);
   }
 
   encode(rows) {
-    return this.fields.map((field) => encode(field, rows.map((row) => row[field.name])));
-  }
-
-  same(a, b) {
-    return this.fields.every(({ name }) => sameValues(a[name] ?? null, b[name] ?? null));
+    return this.fields.map((field, i) => encode(field, rows.map(this.values[i])));
   }
 
   /** A string that is the same for the same row only. */
@@ -327,7 +331,7 @@ function compareValues(a, b) {
   return rank(a) - rank(b);
 }
 
-const indices = (values) => bytesOf(Uint32Array.from(values));
+const indices = (values) => packed(Uint32Array, values);
 
 // ---- The running call ----
 
@@ -397,6 +401,35 @@ function explicitKeys(record, what, keys) {
   return { tag: "explicit", val: { rows: keys.length, columns: record.shape.encode(keys) } };
 }
 
+/** A value for some of the batch's keys, by index. Not a `Map`: those of the engine take the longer
+ * for a number the more of them they have. */
+class PerKey {
+  constructor(record) {
+    this.record = record;
+    this.values = null;
+  }
+
+  get(key) {
+    return this.values?.[key];
+  }
+
+  set(key, value) {
+    this.values ??= new Array(this.record.keyCount).fill(undefined);
+    this.values[key] = value;
+  }
+
+  clear() {
+    this.values = null;
+  }
+
+  /** The keys that have one, in order. */
+  keys() {
+    const keys = [];
+    this.values?.forEach((value, key) => value !== undefined && keys.push(key));
+    return keys;
+  }
+}
+
 /** For rows that each have a key of their own. */
 const eachItsOwn = (rows) => indices(rows.map((_, i) => i));
 
@@ -412,6 +445,7 @@ class State {
     live.name = name;
     live.record = record;
     live.handle = host.state[this.resource].open(name);
+    for (const kept of this.perKey) live[kept] = new PerKey(record);
     live.end();
     return live;
   }
@@ -437,7 +471,14 @@ class State {
     return explicitKeys(this.record, `state \`${this.name}\``, keys);
   }
 
+  /** Removes what all those keys have that were cleared. */
+  clearAll() {
+    const cleared = this.cleared.keys();
+    if (cleared.length) this.handle.clear(this.selected(cleared));
+  }
+
   rows({ present, columns }, count) {
+    if (present?.every((byte) => byte === 0)) return new Array(count).fill(null);
     const rows = this.shape.decode(columns, count);
     return present ? rows.map((row, i) => (bit(present, i) ? row : null)) : rows;
   }
@@ -445,6 +486,7 @@ class State {
 
 class ValueState extends State {
   resource = "ValueState";
+  perKey = ["writes"];
 
   get() {
     const key = this.record.index;
@@ -486,7 +528,8 @@ class ValueState extends State {
     const put = [];
     const rows = [];
     const deleted = [];
-    for (const [key, row] of [...this.writes].sort(([a], [b]) => a - b)) {
+    for (const key of this.writes.keys()) {
+      const row = this.writes.get(key);
       const before = this.loaded?.[key];
       if (row === null) {
         if (before !== null) deleted.push(key);
@@ -501,12 +544,13 @@ class ValueState extends State {
 
   end() {
     this.loaded = null;
-    this.writes = new Map();
+    this.writes.clear();
   }
 }
 
 class ListState extends State {
   resource = "ListState";
+  perKey = ["added", "cleared"];
 
   append(row) {
     const key = this.record.index;
@@ -518,14 +562,14 @@ class ListState extends State {
   get() {
     const key = this.record.index;
     const added = this.added.get(key) ?? [];
-    if (this.cleared.has(key)) return [...added];
+    if (this.cleared.get(key)) return [...added];
     this.loaded ??= this.load(CURRENT, this.record.keyCount);
     return [...this.loaded[key], ...added];
   }
 
   clear() {
-    this.cleared.add(this.record.index);
-    this.added.delete(this.record.index);
+    this.cleared.set(this.record.index, true);
+    this.added.set(this.record.index, undefined);
   }
 
   getMany(keys) {
@@ -549,23 +593,25 @@ class ListState extends State {
   }
 
   commit() {
-    if (this.cleared.size) this.handle.clear(this.selected([...this.cleared].sort((a, b) => a - b)));
-    if (!this.added.size) return;
+    this.clearAll();
     // In the order of the keys, as all SDKs do: then the same calls give the same table.
-    const added = [...this.added].sort(([a], [b]) => a - b);
-    const keys = added.flatMap(([key, rows]) => rows.map(() => key));
-    this.handle.append(CURRENT, indices(keys), this.shape.encode(added.flatMap(([, rows]) => rows)));
+    const added = this.added.keys();
+    if (!added.length) return;
+    const keys = added.flatMap((key) => this.added.get(key).map(() => key));
+    const rows = added.flatMap((key) => this.added.get(key));
+    this.handle.append(CURRENT, indices(keys), this.shape.encode(rows));
   }
 
   end() {
     this.loaded = null;
-    this.added = new Map();
-    this.cleared = new Set();
+    this.added.clear();
+    this.cleared.clear();
   }
 }
 
 class MapState extends State {
   resource = "MapState";
+  perKey = ["entries", "cleared"];
 
   constructor(mapKey, row, options) {
     super("map", row, options);
@@ -600,7 +646,7 @@ class MapState extends State {
     this.fetchAhead();
     const entry = this.entry(key, mapKey);
     if (entry.written !== undefined) return entry.written;
-    if (this.cleared.has(key)) return null;
+    if (this.cleared.get(key)) return null;
     if (entry.known === undefined && this.complete) entry.known = null;
     if (entry.known === undefined) this.fetch([[key, entry]]);
     return entry.known;
@@ -616,7 +662,7 @@ class MapState extends State {
 
   clear() {
     const key = this.record.index;
-    this.cleared.add(key);
+    this.cleared.set(key, true);
     for (const entry of this.of(key).values()) entry.written = undefined;
   }
 
@@ -626,7 +672,7 @@ class MapState extends State {
     const key = this.record.index;
     const merged = new Map();
     const isBounded = from || to || limitRows !== ALL_ROWS;
-    if (!this.cleared.has(key)) {
+    if (!this.cleared.get(key)) {
       if (!isBounded) this.loadAll();
       if (isBounded && !this.complete) {
         const removed = [...this.of(key).values()].filter((entry) => entry.written === null).length;
@@ -636,7 +682,7 @@ class MapState extends State {
       }
     }
     for (const [id, { mapKey, known, written }] of this.of(key)) {
-      const row = written !== undefined ? written : this.cleared.has(key) || !this.complete ? undefined : known;
+      const row = written !== undefined ? written : this.cleared.get(key) || !this.complete ? undefined : known;
       if (row) merged.set(id, [mapKey, row]);
       else if (row === null) merged.delete(id);
     }
@@ -712,9 +758,9 @@ class MapState extends State {
   commit() {
     const put = [];
     const deleted = [];
-    for (const [key, entries] of [...this.entries].sort(([a], [b]) => a - b)) {
-      const isCleared = this.cleared.has(key);
-      for (const { mapKey, known, written } of entries.values()) {
+    for (const key of this.entries.keys()) {
+      const isCleared = this.cleared.get(key);
+      for (const { mapKey, known, written } of this.entries.get(key).values()) {
         if (written === undefined) continue;
         const before = isCleared || (known === undefined && this.complete) ? null : known;
         if (written === null) {
@@ -722,7 +768,7 @@ class MapState extends State {
         } else if (!before || !this.shape.same(before, written)) put.push([key, mapKey, written]);
       }
     }
-    if (this.cleared.size) this.handle.clear(this.selected([...this.cleared].sort((a, b) => a - b)));
+    this.clearAll();
     const keys = (of) => indices(of.map(([key]) => key));
     const mapKeys = (of) => this.mapKey.encode(of.map(([, mapKey]) => mapKey));
     if (put.length) this.handle.put(CURRENT, keys(put), mapKeys(put), this.shape.encode(put.map(([, , row]) => row)));
@@ -731,13 +777,12 @@ class MapState extends State {
 
   end() {
     this.batch = null;
-    this.entries = new Map();
+    this.entries.clear();
     this.complete = false;
-    this.cleared = new Set();
+    this.cleared.clear();
   }
 }
 
-const isNull = (value) => value === null || value === undefined;
 const FOLDS = {
   sum: (type, before, added) => (type.array === Float32Array ? Math.fround(before + added) : before + added),
   min: (type, before, added) => (compareValues(added, before) < 0 ? added : before),
@@ -762,6 +807,7 @@ export function fold(shape, reducers, before, added) {
 
 class ReducingState extends State {
   resource = "ReducingState";
+  perKey = ["cleared"];
 
   constructor(row, reducers, options) {
     super("reducing", row, options);
@@ -785,7 +831,7 @@ class ReducingState extends State {
     const key = this.record.index;
     if (!this.folded) {
       this.folded = this.rows(this.handle.get(CURRENT), this.record.keyCount);
-      for (const cleared of this.cleared) this.folded[cleared] = null;
+      for (const cleared of this.cleared.keys()) this.folded[cleared] = null;
       for (const [added, row] of this.added) {
         this.folded[added] = fold(this.shape, this.reducers, this.folded[added], row);
       }
@@ -795,7 +841,7 @@ class ReducingState extends State {
 
   clear() {
     const key = this.record.index;
-    this.cleared.add(key);
+    this.cleared.set(key, true);
     this.added = this.added.filter(([added]) => added !== key);
     if (this.folded) this.folded[key] = null;
   }
@@ -813,7 +859,7 @@ class ReducingState extends State {
   }
 
   commit() {
-    if (this.cleared.size) this.handle.clear(this.selected([...this.cleared].sort((a, b) => a - b)));
+    this.clearAll();
     if (!this.added.length) return;
     const keys = indices(this.added.map(([key]) => key));
     this.handle.add({ tag: "selected", val: keys }, this.shape.encode(this.added.map(([, row]) => row)));
@@ -822,7 +868,7 @@ class ReducingState extends State {
   end() {
     this.folded = null;
     this.added = [];
-    this.cleared = new Set();
+    this.cleared.clear();
   }
 }
 
@@ -893,13 +939,13 @@ class Output {
     this.end();
   }
 
-  emit(row, { kind = INSERT, timestamp = this.record.timestamp } = {}) {
-    if (kind && !this.changelog) {
-      throw bad(`a row that is no insert was emitted, but output \`${this.name}\` is no changelog`);
-    }
+  emit(row, options) {
+    const kind = options?.kind ?? INSERT;
+    const timestamp = options?.timestamp;
+    if (this.changelog) this.kinds.push(kind);
+    else if (kind) throw bad(`a row that is no insert was emitted, but output \`${this.name}\` is no changelog`);
+    this.times.push(timestamp === undefined ? this.record.timestamp : BigInt(timestamp));
     this.rows.push(row);
-    this.kinds.push(kind);
-    this.times.push(BigInt(timestamp));
   }
 
   emitUpdate(before, after) {
@@ -921,13 +967,14 @@ class Output {
     if (!this.rows.length) return;
     const { rows, kinds, times } = this;
     this.rows = [];
-    this.emitColumns(rows.length, this.shape.encode(rows), bytesOf(BigInt64Array.from(times)), Uint8Array.from(kinds));
+    this.emitColumns(rows.length, this.shape.encode(rows), packed(BigInt64Array, times), packed(Uint8Array, kinds));
     [this.kinds, this.times] = [[], []];
   }
 
-  finish() {
+  /** Hands over what was emitted. */
+  finish(made) {
     this.flush();
-    return this.made;
+    for (let i = 0; i < this.made.length; i++) made.push(this.made[i]);
   }
 
   end() {
@@ -1033,7 +1080,9 @@ class Driver {
     try {
       handle(this.operator);
       if (this.record.keyCount) for (const state of this.states) state.commit();
-      return this.outputs.flatMap((output) => output.finish());
+      const made = [];
+      for (const output of this.outputs) output.finish(made);
+      return made;
     } finally {
       this.record.end();
       for (const state of this.states) state.end();
@@ -1047,11 +1096,13 @@ class Driver {
     const { record } = this;
     const of = view(Uint32Array, rowKeys);
     return this.run((operator) => {
-      record.begin(keys, view(BigInt64Array, timestamps), batch.rowKinds, watermark);
       if (input.batch) {
-        operator[input.batch]({ ...batch, timestamps, rowKeys: of, keys, shape: input.shape });
+        record.begin(keys, null, batch.rowKinds, watermark);
+        const { rows, columns, rowKinds } = batch;
+        operator[input.batch]({ rows, columns, rowKinds, timestamps, rowKeys: of, keys, shape: input.shape });
         return;
       }
+      record.begin(keys, view(BigInt64Array, timestamps), batch.rowKinds, watermark);
       const rows = input.shape.decode(batch.columns, batch.rows);
       for (const state of this.states) state.begin(rows, of);
       for (let i = 0; i < rows.length; i++) {
@@ -1081,9 +1132,9 @@ class Driver {
 
 /** Tells the host of exceptions, with their stack. */
 function reporting(call) {
-  return (...given) => {
+  return (given) => {
     try {
-      return call(...given);
+      return call(given);
     } catch (error) {
       // What the host answered goes back to it as it is.
       const thrown = error?.payload ?? error;

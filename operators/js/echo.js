@@ -9,12 +9,6 @@ import { Operator, binary, encode, safeInt64, valueState, view } from "../../gue
 const value = { value: binary };
 const field = { name: "value", type: binary };
 
-function hasOneRowAKey(rows, rowKeys, keyCount) {
-  if (rows !== keyCount) return false;
-  for (let row = 0; row < rows; row++) if (rowKeys[row] !== row) return false;
-  return true;
-}
-
 export default class Echo extends Operator {
   static key = { key: safeInt64 };
   static inputs = { input: { row: { key: safeInt64, ...value }, batch: "onBatch" } };
@@ -23,18 +17,15 @@ export default class Echo extends Operator {
 
   onBatch({ rows, columns, timestamps, rowKeys, keys }) {
     const { present, columns: [stored] } = this.values.loadColumns();
-    if (present || !hasOneRowAKey(rows, rowKeys, keys.rows)) {
+    if (present || rows !== keys.rows) {
       this.oneByOne(rows, columns, timestamps, rowKeys, keys.rows, present, stored);
       return;
     }
     const starts = view(Uint32Array, stored.offsets);
-    const words = view(Uint32Array, stored.data);
+    const counters = view(BigInt64Array, stored.data);
     // Values of eight bytes and multiples begin at a counter.
-    for (let key = 0; key < rows; key++) {
-      const at = starts[key] >> 2;
-      if (++words[at] === 0) words[at + 1] += 1;
-    }
-    const data = new Uint8Array(words.buffer, words.byteOffset, words.byteLength);
+    for (let key = 0; key < rows; key++) counters[starts[key] >> 3] += 1n;
+    const data = new Uint8Array(counters.buffer, counters.byteOffset, counters.byteLength);
     const column = { ...stored, data };
     this.values.storeColumns([column]);
     this.output.emitColumns(rows, [columns[0], column], timestamps);

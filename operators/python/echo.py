@@ -6,6 +6,8 @@ Works on columns, as hot operators do.
 """
 
 from array import array
+from functools import lru_cache
+from struct import pack
 from typing import NamedTuple
 
 from howdah import Batch, Column, Input, Operator, Output, ValueState, encode
@@ -24,6 +26,12 @@ class Value(NamedTuple):
     value: bytes
 
 
+@lru_cache(maxsize=4)
+def offsets(count: int, width: int) -> bytes:
+    """The packed offsets of values that are all as wide."""
+    return array("I", range(0, (count + 1) * width, width)).tobytes()
+
+
 class Echo(Operator):
     """The operator."""
 
@@ -34,22 +42,28 @@ class Echo(Operator):
     @input.batch
     def on_batch(self, batch: Batch) -> None:
         loaded = self.values.load_columns()
-        one_row_a_key = array("I", range(batch.rows)).tobytes() == batch.row_keys.tobytes()
-        if one_row_a_key and loaded.present is None:
-            stored = loaded.columns["value"]
+        stored = loaded.columns["value"]
+        rows = batch.rows
+        width = len(stored.raw.data) // rows & ~7
+        if (
+            loaded.present is None
+            and batch.key_count == rows
+            and width
+            and stored.raw.offsets == offsets(rows, width)
+        ):
             data = bytearray(stored.raw.data)
-            counters = memoryview(data)[: len(data) & ~7].cast("q")
-            # Values of eight bytes and multiples begin at a counter.
-            for start in stored.offsets()[:-1]:
-                counters[start >> 3] += 1
+            # Whole columns at once: to look at an element of a view is a call in itself.
+            counters = memoryview(data).cast("q")[:: width // 8]
+            counted = pack(f"{rows}q", *[counter + 1 for counter in counters.tolist()])
+            counters[:] = memoryview(counted).cast("q")
             column = Column(bytes(data), stored.raw.offsets, None)
             self.values.store_columns([column])
-            self.output.emit_columns(batch.rows, [batch.raw[0], column], batch.timestamps)
+            self.output.emit_columns(rows, [batch.raw[0], column], batch.timestamps)
         else:
-            self.one_by_one(batch, loaded.columns["value"].values(), loaded.is_present())
+            self.one_by_one(batch, stored.values(), loaded.is_present())
 
     def one_by_one(self, batch: Batch, values: list[bytes], present: list[bool]) -> None:
-        """The same for batches with new keys, or several rows of a key."""
+        """The same for batches with new keys, several rows of a key, or values of all sizes."""
         emitted = []
         for row, key in zip(batch.columns["value"].values(), batch.row_keys):
             if present[key]:

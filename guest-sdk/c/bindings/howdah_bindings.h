@@ -605,7 +605,8 @@ typedef struct exports_howdah_operator_operator_input_t {
   exports_howdah_operator_operator_s64_buffer_t   timestamps;
   // No row with an event time at or before it is expected any more.
   exports_howdah_operator_operator_timestamp_t   watermark;
-  // The distinct keys of the rows.
+  // The distinct keys of the rows, in the order in which rows first have them. Where
+  // there are as many as rows, each row has the key of its own index.
   exports_howdah_operator_operator_key_columns_t   keys;
   // For each row, which of `keys` it has.
   exports_howdah_operator_operator_u32_buffer_t   row_keys;

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any
+from typing import Any, NoReturn
 
 from howdah.columns import decode_rows
 from howdah.errors import Error
@@ -33,6 +34,7 @@ class Record:
         "watermark", "_key_type", "_key_fields", "_keys", "_key_rows", "_key_index", "_row",
         "_times", "_kinds",
     )  # fmt: skip
+    # States and outputs look at `_key_index`, `_row` and `_times` themselves: a property is a call.
 
     def __init__(self, key_type: type, key_fields: list[Any]) -> None:
         self._key_type = key_type
@@ -66,10 +68,13 @@ class Record:
     def index(self) -> int:
         """Which of the batch's distinct keys it has."""
         if self._key_index is None:
-            raise Error("a state has a key only while a row or a timer is processed")
+            self._refuse()
         return self._key_index
 
-    def _begin(self, keys: Any, times: Any, kinds: bytes | None, watermark: int) -> None:
+    def _refuse(self) -> NoReturn:
+        raise Error("a state has a key only while a row or a timer is processed")
+
+    def _begin(self, keys: Any, times: Sequence[int] | None, kinds: bytes | None, watermark: int) -> None:
         self._keys, self._times, self._kinds = keys, times, kinds
         self.watermark = watermark
 
@@ -78,5 +83,5 @@ class Record:
         self._key_rows: list[Any] | None = None
         self._key_index: Any = None
         self._row = 0
-        self._times: Any = None
+        self._times: Sequence[int] | None = None
         self._kinds: bytes | None = None

@@ -9,8 +9,8 @@ from __future__ import annotations
 import decimal
 from array import array
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, chain
-from struct import Struct
+from itertools import accumulate, chain, repeat
+from struct import Struct, error as StructError, pack
 from typing import Any, Callable
 
 from howdah import contract
@@ -123,26 +123,29 @@ _DECODE: dict[str, Callable[[Field, int, Any], list[Any]]] = {
 def encode(field: Field, values: Sequence[Any]) -> Any:
     """A column of these values."""
     validity = None
-    if None in values:
-        if not field.nullable:
-            raise InvalidArgument(
-                f"column `{field.name}`: None, but its type does not say `| None`"
-            )
+    if field.nullable and None in values:
         validity = list_to_bits([value is not None for value in values])
         filler = _FILLER.get(field.type.name, 0)
         values = [filler if value is None else value for value in values]
     try:
         data, offsets = _ENCODE.get(field.type.name, _encode_fixed)(field, values)
-    except (TypeError, ValueError, OverflowError, AttributeError) as error:
+    except (TypeError, ValueError, OverflowError, AttributeError, StructError) as error:
+        # Every encoder fails at None: looking for it before would cost as much as encoding.
+        if not field.nullable and None in values:
+            raise InvalidArgument(
+                f"column `{field.name}`: None, but its type does not say `| None`"
+            ) from None
         raise InvalidArgument(f"column `{field.name}` is {field.type}: {error}") from error
     return contract.types.Column(data, offsets, validity)
 
 
 def _encode_fixed(field: Field, values: Sequence[Any]) -> tuple[bytes, None]:
-    return array(field.type.code, values).tobytes(), None
+    return pack(f"<{len(values)}{field.type.code}", *values), None
 
 
 def _encode_boolean(field: Field, values: Sequence[Any]) -> tuple[bytes, None]:
+    if None in values:
+        raise ValueError("None")
     return list_to_bits(values), None
 
 
@@ -189,7 +192,7 @@ def decode_rows(row_type: type, fields: list[Field], rows: int, columns: list[An
             f"{row_type.__name__}: got {len(columns)} columns, not {len(fields)}"
         )
     decoded = [decode(field, rows, column) for field, column in zip(fields, columns)]
-    return [_new(row_type, row) for row in zip(*decoded)]
+    return list(map(_new, repeat(row_type), zip(*decoded)))
 
 
 def encode_rows(fields: list[Field], rows: Sequence[tuple[Any, ...]]) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any, Callable
 
 from howdah.errors import Error, to_contract
@@ -34,6 +35,9 @@ def exports(operator: type[Operator]) -> dict[str, type]:
     def interface(name: str, **functions: Callable[..., Any]) -> type:
         return type(name, (), functions)
 
+    # All that is there so far stays: no collection of garbage needs to look through it again.
+    gc.collect()
+    gc.freeze()
     return {
         "Operator": interface(
             "Operator",

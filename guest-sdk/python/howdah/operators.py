@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from typing import Any, ClassVar, NamedTuple
 
 from howdah import contract
@@ -167,8 +168,7 @@ class Operator:
         if given.port >= len(inputs):
             raise Error(f"there is no input {given.port}")
         declared = inputs[given.port]
-        times = memoryview(given.timestamps).cast("q")
-        self.record._begin(given.keys, times, given.batch.row_kinds, given.watermark)
+        self.record._begin(given.keys, None, given.batch.row_kinds, given.watermark)
 
         def handle() -> None:
             assert declared._handler is not None
@@ -186,9 +186,9 @@ class Operator:
             if isinstance(state, MapState):
                 state._begin_rows(rows, row_keys)
         record, handler = self.record, declared._handler
+        record._times = memoryview(given.timestamps).cast("q").tolist()
         assert handler is not None
-        for index, (record._key_index, row) in enumerate(zip(row_keys, rows)):
-            record._row = index
+        for record._row, record._key_index, row in zip(count(), row_keys, rows):
             handler(self, row)
 
     def _on_timers(self, due: Any) -> list[Any]:

@@ -129,6 +129,8 @@ class State(Generic[Row]):
             )
 
     def _rows(self, answer: Any, count: int) -> list[Any]:
+        if answer.present is not None and not any(answer.present):
+            return [None] * count
         rows = decode_rows(self.row_type, self.fields, count, answer.columns)
         if answer.present is None:
             return rows
@@ -164,18 +166,24 @@ class ValueState(State[Row]):
 
     def get(self) -> Row | None:
         """The row of the record's key."""
-        key = self._record.index
+        key = self._record._key_index
         if key in self._writes:
             return self._writes[key]
         if self._loaded is None:
+            if key is None:
+                self._record._refuse()
             answer = self._call("get", contract.state.Keys_Current())
             self._loaded = self._rows(answer, self._key_count or 0)
         return self._loaded[key]
 
     def put(self, row: Row) -> None:
         """Writes the row of the record's key."""
-        self._check(row)
-        self._writes[self._record.index] = row
+        if type(row) is not self.row_type:
+            self._check(row)
+        key = self._record._key_index
+        if key is None:
+            self._record._refuse()
+        self._writes[key] = row
 
     def delete(self) -> None:
         """Removes the row of the record's key; a key without one is fine."""
@@ -210,18 +218,18 @@ class ValueState(State[Row]):
         self._call("put", state.Keys_Current() if keys is None else state.Keys_Selected(keys), columns)
 
     def _commit(self) -> None:
-        loaded = self._loaded
+        loaded, writes = self._loaded, self._writes
         put: list[int] = []
         deleted: list[int] = []
-        rows: list[Any] = []
-        for key, row in sorted(self._writes.items()):
+        for key in sorted(writes):
+            row = writes[key]
             if row is None:
                 if loaded is None or loaded[key] is not None:
                     deleted.append(key)
-            elif loaded is None or not _same(loaded[key], row):
+            elif loaded is None or loaded[key] is None or not _same(loaded[key], row):
                 put.append(key)
-                rows.append(row)
         if put:
+            rows = [writes[key] for key in put]
             self._call("put", self._selected(put), encode_rows(self.fields, rows))
         if deleted:
             self._call("delete", self._selected(deleted))

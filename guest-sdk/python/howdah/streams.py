@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import copy
-from array import array
 from collections.abc import Sequence
 from typing import Any, Callable, Generic, TypeVar
 
 from howdah import contract
 from howdah.call import RowKind
-from howdah.columns import ColumnView, decode_rows, encode_rows, views
+from howdah.columns import ColumnView, decode_rows, encode, encode_rows, views
 from howdah.errors import Error, InvalidArgument
-from howdah.rows import Field, fields_of
+from howdah.rows import TIMESTAMP, Field, fields_of
 
 Row = TypeVar("Row")
 Handler = TypeVar("Handler", bound=Callable[..., None])
+_EVENT_TIME = Field("event time", TIMESTAMP, False)
 
 
 class Batch:
@@ -147,14 +147,19 @@ class Output(Generic[Row]):
                 f"output `{self.name}` has rows of {self.row_type.__name__}, got"
                 f" {type(row).__name__}"
             )
-        if kind and not self.changelog:
+        if self.changelog:
+            self._kinds.append(kind)
+        elif kind:
             raise Error(
                 f"a row of kind {kind.name} was emitted, but output `{self.name}` is no"
                 " changelog: declare it with changelog=True"
             )
+        if timestamp is None:
+            record = self._record
+            times = record._times
+            timestamp = record.watermark if times is None else times[record._row]
         self._rows.append(row)
-        self._kinds.append(kind)
-        self._times.append(self._record.timestamp if timestamp is None else timestamp)
+        self._times.append(timestamp)
 
     def emit_update(self, before: Row, after: Row) -> None:
         """Emits a change: what the row was, and what it is."""
@@ -196,13 +201,14 @@ class Output(Generic[Row]):
         if self._rows:
             columns = encode_rows(self.fields, self._rows)
             kinds = bytes(self._kinds) if self.changelog else None
-            self._batches.append((len(self._rows), columns, kinds, self._times.tobytes()))
+            times = encode(_EVENT_TIME, self._times).data
+            self._batches.append((len(self._rows), columns, kinds, times))
             self._clear_rows()
 
     def _clear_rows(self) -> None:
         self._rows: list[Any] = []
         self._kinds: list[int] = []
-        self._times = array("q")
+        self._times: list[int] = []
 
     def _finish(self) -> list[Any]:
         self._flush()

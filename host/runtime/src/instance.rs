@@ -87,7 +87,7 @@ pub struct Input<'a> {
     pub row_kinds: Option<&'a [u8]>,
     /// Event time of each row.
     pub timestamps: &'a [i64],
-    /// The distinct keys of the rows.
+    /// The distinct keys of the rows, in the order in which rows first have them.
     pub keys: KeyBatch,
     /// For each row, which of `keys` it has.
     pub row_keys: &'a [u32],

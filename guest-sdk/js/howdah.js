@@ -118,6 +118,28 @@ function bytesOfText(text) {
 
 const isNull = (value) => value === null || value === undefined;
 
+const SHOWN_LENGTH = 60;
+/** A value as its author would write it, for messages. */
+function shown(value) {
+  if (typeof value === "bigint") return `${value}n`;
+  const text = typeof value === "string" ? JSON.stringify(value) : String(value);
+  return text.length > SHOWN_LENGTH ? `${text.slice(0, SHOWN_LENGTH)}...` : text;
+}
+
+/** What to do about a number of the other kind. */
+function otherKind(value, wantsBigInt) {
+  if (wantsBigInt && typeof value === "number") return "; it takes a BigInt: `BigInt(value)`";
+  if (!wantsBigInt && typeof value === "bigint") return "; it takes a number: `Number(value)`";
+  return "";
+}
+
+/** Refuses names that nothing looks at: mistyped, they would be left out without a word. */
+function checkNames(what, given, known) {
+  for (const name of Object.keys(given)) {
+    if (!known.includes(name)) throw bad(`${what} has no \`${name}\`; it has ${known.join(", ")}`);
+  }
+}
+
 const CODECS = {
   boolean: {
     decode: (field, column, rows) => Array.from({ length: rows }, (_, i) => bit(column.data, i) === 1),
@@ -132,11 +154,15 @@ const CODECS = {
     encode(field, values) {
       const { array, name, noKey: isFloat } = field.type;
       const made = new array(values.length);
-      made.set(values);
+      try {
+        made.set(values);
+      } catch {
+        // One of them is no number, or of the other kind: the loop says which.
+      }
       for (let i = 0; i < values.length; i++) {
         // An integer that does not fit, or is none, has become another.
         const isRight = isFloat ? typeof values[i] === "number" : made[i] === values[i];
-        if (!isRight) throw bad(`${values[i]} is no ${name}`);
+        if (!isRight) throw bad(`${shown(values[i])} is no ${name}${otherKind(values[i], array === BigInt64Array)}`);
       }
       return { data: bytesOf(made), offsets: null };
     },
@@ -154,7 +180,8 @@ const CODECS = {
     },
     encode(field, values) {
       if (!values.every(Number.isSafeInteger)) {
-        throw bad(`${values.find((value) => !Number.isSafeInteger(value))} is no safe integer`);
+        const value = values.find((value) => !Number.isSafeInteger(value));
+        throw bad(`${shown(value)} is no safe integer${otherKind(value, false)}`);
       }
       return { data: packed(BigInt64Array, values.map(BigInt)), offsets: null };
     },
@@ -169,7 +196,9 @@ const CODECS = {
       const limit = 10n ** BigInt(field.type.precision);
       const halves = new BigInt64Array(2 * values.length);
       values.forEach((value, i) => {
-        if (typeof value !== "bigint" || value >= limit || value <= -limit) throw bad(`${value} does not fit`);
+        if (typeof value !== "bigint" || value >= limit || value <= -limit) {
+          throw bad(`${shown(value)} does not fit${otherKind(value, true)}`);
+        }
         halves[2 * i] = BigInt.asIntN(64, value);
         halves[2 * i + 1] = value >> 64n;
       });
@@ -189,7 +218,7 @@ const CODECS = {
       return values;
     },
     encode(field, values) {
-      for (const value of values) if (typeof value !== "string") throw bad(`${value} is no text`);
+      for (const value of values) if (typeof value !== "string") throw bad(`${shown(value)} is no text`);
       const all = values.join("");
       const data = bytesOfText(all);
       if (data.length !== all.length) return CODECS.binary.encode(field, values.map(bytesOfText));
@@ -207,7 +236,7 @@ const CODECS = {
     encode(field, values) {
       const offsets = new Uint32Array(values.length + 1);
       for (let i = 0; i < values.length; i++) {
-        if (!(values[i] instanceof Uint8Array)) throw bad(`${values[i]} is no Uint8Array`);
+        if (!(values[i] instanceof Uint8Array)) throw bad(`${shown(values[i])} is no Uint8Array`);
         offsets[i + 1] = offsets[i] + values[i].length;
       }
       const data = new Uint8Array(offsets[values.length]);
@@ -250,6 +279,7 @@ export function encode(field, values) {
 class Shape {
   constructor(columns, what) {
     if (!columns || typeof columns !== "object") throw bad(`${what}: no row type`);
+    this.what = what;
     this.fields = Object.entries(columns).map(([name, type]) => ({ name, type }));
     for (const { name, type } of this.fields) {
       if (!type || !CODECS[type.codec]) throw bad(`${what}: \`${name}\` has no column type`);
@@ -281,7 +311,27 @@ class Shape {
   }
 
   encode(rows) {
-    return this.fields.map((field, i) => encode(field, rows.map(this.values[i])));
+    try {
+      return this.fields.map((field, i) => encode(field, rows.map(this.values[i])));
+    } catch (error) {
+      throw bad(`${this.what}: ${error.message}${this.unknownFields(rows)}`);
+    }
+  }
+
+  /** Fields of the rows that the row type lacks, for messages: one of them is likely misspelt. */
+  unknownFields(rows) {
+    const known = this.fields.map(({ name }) => name);
+    for (const row of rows) {
+      if (!row || typeof row !== "object") return `; ${shown(row)} is no row`;
+      const unknown = Object.keys(row).find((name) => !known.includes(name));
+      if (unknown !== undefined) return `; a row has \`${unknown}\`, which is no field: they are ${known.join(", ")}`;
+    }
+    return "";
+  }
+
+  /** The same under another name for messages. */
+  named(what) {
+    return Object.assign(Object.create(Shape.prototype), this, { what });
   }
 
   /** A string that is the same for the same row only. */
@@ -433,8 +483,13 @@ class PerKey {
 /** For rows that each have a key of their own. */
 const eachItsOwn = (rows) => indices(rows.map((_, i) => i));
 
+const STATE_OPTIONS = ["schemaVersion", "ttlMs", "ttlOnRead"];
+/** Options that states of one kind alone have. */
+const OWN_OPTIONS = { list: ["limitRows"], map: ["prefetch"] };
+
 class State {
   constructor(kind, row, options = {}) {
+    checkNames(`the options of a ${kind} state`, options, [...STATE_OPTIONS, ...(OWN_OPTIONS[kind] ?? [])]);
     this.kind = kind;
     this.shape = new Shape(row, `${kind} state`);
     this.options = options;
@@ -443,6 +498,7 @@ class State {
   open(name, record, host) {
     const live = Object.assign(Object.create(Object.getPrototypeOf(this)), this);
     live.name = name;
+    live.shape = this.shape.named(`state \`${name}\``);
     live.record = record;
     live.handle = host.state[this.resource].open(name);
     for (const kept of this.perKey) live[kept] = new PerKey(record);
@@ -1001,7 +1057,16 @@ export class Operator {
   close() {}
 }
 
-function describeInput(operator, name, { row, key, changelog = false, each, batch }) {
+/** Refuses a handler that the operator lacks. */
+function checkHandler(operator, of, handler) {
+  if (typeof operator.prototype[handler] !== "function") {
+    throw bad(`${of}: ${operator.name} has no method \`${handler}\``);
+  }
+}
+
+function describeInput(operator, name, input) {
+  checkNames(`input \`${name}\``, input, ["row", "key", "changelog", "each", "batch"]);
+  const { row, key, changelog = false, each, batch } = input;
   const shape = new Shape(row, `input \`${name}\``);
   const keys = Object.entries(operator.key);
   const names = key ?? keys.map(([field]) => field);
@@ -1013,11 +1078,36 @@ function describeInput(operator, name, { row, key, changelog = false, each, batc
       throw bad(`key field \`${field}\` is ${wanted.name}, but ${found.name} in input \`${name}\`, or no key type`);
     }
   });
-  const handler = each ?? batch;
-  if (typeof operator.prototype[handler] !== "function") {
-    throw bad(`input \`${name}\`: ${operator.name} has no method \`${handler}\``);
-  }
+  checkHandler(operator, `input \`${name}\``, each ?? batch);
   return { name, fields: shape.toContract(), key: names, changelog };
+}
+
+function describeOutput(name, output) {
+  checkNames(`output \`${name}\``, output, ["row", "changelog"]);
+  const { row, changelog = false } = output;
+  return { name, fields: new Shape(row, `output \`${name}\``).toContract(), changelog };
+}
+
+function describeTimers(operator, name, timers) {
+  checkNames(`timers \`${name}\``, timers, ["fired", "processingTime"]);
+  checkHandler(operator, `timers \`${name}\``, timers.fired);
+  return { name, domain: timers.processingTime ? "processing-time" : "event-time" };
+}
+
+/** What an operator has under these names is the SDK's. */
+const OWN_NAMES = ["config", "subtask", "record", "now", "metrics", "log"];
+
+/** States, timers and outputs become fields of the operator: one name cannot be two of them. */
+function checkFields(operator) {
+  const taken = new Set(OWN_NAMES);
+  for (const names of [operator.states, operator.timers, operator.outputs].map(Object.keys)) {
+    for (const name of names) {
+      if (taken.has(name) || name in operator.prototype) {
+        throw bad(`\`${name}\` of ${operator.name} is a state, timers or an output, and something else; rename it`);
+      }
+      taken.add(name);
+    }
+  }
 }
 
 function parseConfig(config) {
@@ -1035,15 +1125,12 @@ export function describe(operator, config) {
   asked.configure();
   const inputs = Object.entries(operator.inputs);
   if (!inputs.length) throw bad(`${operator.name} has no inputs`);
+  checkFields(operator);
   return {
     inputs: inputs.map(([name, input]) => describeInput(operator, name, input)),
-    outputs: Object.entries(operator.outputs).map(([name, { row, changelog = false }]) => {
-      return { name, fields: new Shape(row, `output \`${name}\``).toContract(), changelog };
-    }),
+    outputs: Object.entries(operator.outputs).map(([name, output]) => describeOutput(name, output)),
     states: Object.entries(operator.states).map(([name, state]) => state.toContract(name)),
-    timers: Object.entries(operator.timers).map(([name, { processingTime = false }]) => {
-      return { name, domain: processingTime ? "processing-time" : "event-time" };
-    }),
+    timers: Object.entries(operator.timers).map(([name, timers]) => describeTimers(operator, name, timers)),
   };
 }
 

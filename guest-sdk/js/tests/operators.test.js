@@ -173,3 +173,59 @@ test("a value that does not fit names the column", () => {
     assert.throws(() => encode({ name: "wrong", type }, [value]), /column `wrong`/);
   }
 });
+
+/** An operator with one input of `{ key }`, and what else is declared. */
+function declared(declarations) {
+  class Declared extends Operator {
+    static key = { key: safeInt64 };
+    static inputs = { words: { row: { key: safeInt64 }, each: "onWord" } };
+    onWord() {}
+    onEnd() {}
+  }
+  return Object.assign(Declared, declarations);
+}
+
+test("a mistyped option or handler is refused before anything runs", () => {
+  const row = { key: safeInt64 };
+  for (const [declarations, message] of [
+    [() => ({ states: { seen: listState(row, { ttl: 1 }) } }), /list state has no `ttl`; it has schemaVersion, ttlMs/],
+    [() => ({ states: { seen: valueState(row, { limitRows: 1 }) } }), /value state has no `limitRows`/],
+    [() => ({ outputs: { found: { rows: row } } }), /output `found` has no `rows`; it has row, changelog/],
+    [() => ({ timers: { ends: { fired: "onEndd" } } }), /timers `ends`: Declared has no method `onEndd`/],
+    [() => ({ timers: { ends: { fire: "onEnd" } } }), /timers `ends` has no `fire`; it has fired/],
+  ]) {
+    assert.throws(() => new TestHost(declared(declarations())), message);
+  }
+});
+
+test("a state that takes the place of something else is refused", () => {
+  const row = { key: safeInt64 };
+  for (const [name, declarations] of [
+    ["record", { states: { record: valueState({ total: int64 }) } }],
+    ["onWord", { states: { onWord: valueState({ total: int64 }) } }],
+    ["same", { states: { same: valueState({ total: int64 }) }, outputs: { same: { row } } }],
+  ]) {
+    assert.throws(() => new TestHost(declared(declarations)), new RegExp(`\`${name}\` of Declared .* rename it`));
+  }
+});
+
+test("a row that does not fit names its state or output, the value and the field that is none", () => {
+  class Wrong extends Operator {
+    static key = { key: safeInt64 };
+    static inputs = { words: { row: { key: safeInt64, word: utf8 }, each: "onWord" } };
+    static outputs = { found: { row: { at: safeInt64, word: utf8 } } };
+    static states = { best: valueState({ price: int64 }) };
+    onWord({ word }) {
+      if (word === "put") this.best.put({ prise: 1n });
+      if (word === "number") this.best.put({ price: 1 });
+      if (word === "emit") this.found.emit({ at: 2000n, word });
+    }
+  }
+  for (const [word, message] of [
+    ["put", /state `best`: column `price`: null.*; a row has `prise`, which is no field: they are price/],
+    ["number", /state `best`: column `price` is int64: 1 is no int64; it takes a BigInt/],
+    ["emit", /output `found`: column `at` is int64: 2000n is no safe integer; it takes a number: `Number\(value\)`/],
+  ]) {
+    assert.throws(() => new TestHost(Wrong).process([{ key: 1, word }]), message);
+  }
+});

@@ -56,6 +56,10 @@ class Operator:
         declared: dict[str, Any] = {}
         for base in reversed(cls.__mro__):
             declared.update(vars(base))
+        for name, value in vars(cls).items():
+            taken = hasattr(Operator, name) or name in Operator.__annotations__
+            if taken and isinstance(value, (Input, Output, State, Timers)):
+                raise Error(f"`{name}` of {cls.__name__} is a name of every operator: rename it")
 
         def of(kind: type) -> list[Any]:
             return [value for value in declared.values() if isinstance(value, kind)]

@@ -52,6 +52,8 @@ class State(Generic[Row]):
         self.row_type = row_type
         self.name = name or ""
         self.schema_version = schema_version
+        if ttl is not None and not isinstance(ttl, Ttl):
+            raise Error(f"a state's ttl is a Ttl, not {ttl!r}: ttl=Ttl(60_000) is a minute")
         self.ttl = ttl
         self.fields: list[Field] = []
         self._handle: Any = None

@@ -438,5 +438,15 @@ class TestErrors(unittest.TestCase):
             TestHost(Wrong).process([Word("a", 1)])
 
 
+    def test_a_state_called_like_a_part_of_every_operator_is_refused(self):
+        for name in ("record", "config", "open"):
+            with self.assertRaisesRegex(Error, f"`{name}` of Clash is a name of every operator"):
+                type("Clash", (Operator,), {name: ValueState(Number)})
+
+    def test_a_ttl_that_is_a_number_is_refused_with_what_to_write(self):
+        with self.assertRaisesRegex(Error, r"not 60000: ttl=Ttl\(60_000\)"):
+            ListState(Number, ttl=60_000)
+
+
 if __name__ == "__main__":
     unittest.main()

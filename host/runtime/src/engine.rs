@@ -5,7 +5,7 @@ use crate::cache::CodeCache;
 use crate::compile::{CompileWorker, Turns};
 use crate::component::Component;
 use crate::epoch::EpochTicker;
-use crate::host::HostState;
+use crate::host::{HostState, link_lent};
 use crate::limits::{
     CORE_INSTANCES_LIMIT, Limits, MEMORIES_LIMIT, TABLE_ELEMENTS_LIMIT, TABLES_LIMIT,
 };
@@ -132,6 +132,7 @@ impl Engine {
             .map_err(|error| host_error("cannot set up the WebAssembly engine", &error))?;
         let mut linker = Linker::new(&engine);
         TimedOperator::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)
+            .and_then(|()| link_lent(&mut linker))
             .map_err(|error| host_error("cannot link the host's functions", &error))?;
         let ticker = EpochTicker::start(engine.weak())?;
         let cache = options.cache_directory.clone().map(CodeCache::new);

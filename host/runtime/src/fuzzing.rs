@@ -5,9 +5,10 @@
 #![expect(clippy::expect_used, reason = "only built for tests")]
 
 use crate::bindings::types::ColumnResult;
-use crate::buffers::{self, Encoded};
+use crate::buffers;
 use arrow_array::ArrayRef;
 use howdah_state::{Column, ColumnType};
+use std::sync::Arc;
 
 /// One of each type.
 const TYPES: [ColumnType; 10] = [
@@ -51,7 +52,7 @@ fn decode(field: &Column, rows: usize, column: ColumnResult) -> bool {
     }
     let sent: Vec<ColumnResult> = arrays
         .iter()
-        .map(|array: &ArrayRef| Encoded::new(array).expect("a column").into_result())
+        .map(|array: &ArrayRef| buffers::into_result(Arc::clone(array)).expect("a column"))
         .collect();
     let back = buffers::columns(field, rows, sent).expect("what was taken once");
     assert_eq!(back, arrays);

@@ -483,7 +483,7 @@ impl Instance {
     }
 
     /// What the caller passes must fit the spec. Returns the number of rows.
-    fn check_input(&self, input: &Input<'_>) -> Result<u32> {
+    fn check_input<'a>(&'a self, input: &'a Input<'_>) -> Result<u32> {
         let Input { port, batch, row_kinds, timestamps, keys, row_keys } = input;
         let subject = self.guest.subject();
         let wrong = |what: String| Err(Error::new(ErrorKind::Host, format!("{subject}: {what}")));
@@ -491,13 +491,11 @@ impl Instance {
         let Some((changelog, schema)) = spec else {
             return wrong(format!("it has no input {port}"));
         };
-        let types = |schema: &SchemaRef| -> Vec<_> {
-            schema.fields().iter().map(|field| field.data_type().clone()).collect()
-        };
-        if types(schema) != types(&batch.schema()) {
+        let given = batch.schema_ref();
+        let types = |schema: &'a SchemaRef| schema.fields().iter().map(|field| field.data_type());
+        if !Arc::ptr_eq(schema, given) && !types(schema).eq(types(given)) {
             return wrong(format!(
-                "input {port} has other columns than the batch: {schema} is not {}",
-                batch.schema()
+                "input {port} has other columns than the batch: {schema} is not {given}"
             ));
         }
         let rows = batch.num_rows();
@@ -515,9 +513,9 @@ impl Instance {
         if row_kinds.is_some_and(|kinds| !changelog && kinds.iter().any(|kind| *kind != 0)) {
             return wrong(format!("input {port} takes inserts only, but has other row kinds"));
         }
-        let past_keys = |key: &&u32| usize::try_from(**key).is_ok_and(|key| key >= keys.len());
-        if let Some(key) = row_keys.iter().find(past_keys) {
-            return wrong(format!("a row has key {key} of {} keys", keys.len()));
+        let last = row_keys.iter().copied().fold(0, u32::max);
+        if rows > 0 && usize::try_from(last).is_ok_and(|last| last >= keys.len()) {
+            return wrong(format!("a row has key {last} of {} keys", keys.len()));
         }
         u32::try_from(rows).or_else(|_| wrong(format!("a batch has {rows} rows, too many")))
     }

@@ -27,11 +27,30 @@ fn wrong<T>(field: &Column, what: impl Display) -> Result<T> {
     Err(BufferError(format!("column `{}` ({}): {what}", field.name, field.column_type)))
 }
 
+/// The buffers of a column, as an operator handed them over or lends them.
+#[derive(Debug)]
+pub(crate) struct ColumnBuffers {
+    pub(crate) data: Buffer,
+    pub(crate) offsets: Option<Buffer>,
+    pub(crate) validity: Option<Buffer>,
+}
+
+impl From<ColumnResult> for ColumnBuffers {
+    fn from(column: ColumnResult) -> Self {
+        let ColumnResult { data, offsets, validity } = column;
+        Self {
+            data: Buffer::from_vec(data),
+            offsets: offsets.map(Buffer::from_vec),
+            validity: validity.map(Buffer::from_vec),
+        }
+    }
+}
+
 /// One array for each field. All have `rows` values.
-pub(crate) fn columns(
+pub(crate) fn columns<C: Into<ColumnBuffers>>(
     fields: &[Column],
     rows: usize,
-    columns: Vec<ColumnResult>,
+    columns: Vec<C>,
 ) -> Result<Vec<ArrayRef>> {
     if columns.len() != fields.len() {
         return Err(BufferError(format!(
@@ -40,11 +59,11 @@ pub(crate) fn columns(
             fields.len()
         )));
     }
-    fields.iter().zip(columns).map(|(field, data)| column(field, rows, data)).collect()
+    fields.iter().zip(columns).map(|(field, given)| column(field, rows, given.into())).collect()
 }
 
-fn column(field: &Column, rows: usize, column: ColumnResult) -> Result<ArrayRef> {
-    let ColumnResult { data, offsets, validity } = column;
+fn column(field: &Column, rows: usize, column: ColumnBuffers) -> Result<ArrayRef> {
+    let ColumnBuffers { data, offsets, validity } = column;
     let nulls = nulls(field, rows, validity)?;
     if matches!(field.column_type, ColumnType::Utf8 | ColumnType::Binary) {
         return bytes(field, rows, data, offsets, nulls);
@@ -69,7 +88,7 @@ fn column(field: &Column, rows: usize, column: ColumnResult) -> Result<ArrayRef>
 }
 
 /// The nulls of a column; none if every row has a value.
-fn nulls(field: &Column, rows: usize, validity: Option<Vec<u8>>) -> Result<Option<NullBuffer>> {
+fn nulls(field: &Column, rows: usize, validity: Option<Buffer>) -> Result<Option<NullBuffer>> {
     let Some(validity) = validity else { return Ok(None) };
     let nulls = NullBuffer::new(bits(field, "validity", rows, validity)?);
     if nulls.null_count() == 0 {
@@ -83,7 +102,7 @@ fn nulls(field: &Column, rows: usize, validity: Option<Vec<u8>>) -> Result<Optio
 }
 
 /// A bitmap of exactly `rows` bits.
-fn bits(field: &Column, what: &str, rows: usize, bytes: Vec<u8>) -> Result<BooleanBuffer> {
+fn bits(field: &Column, what: &str, rows: usize, bytes: Buffer) -> Result<BooleanBuffer> {
     let expected = bitmap_bytes(rows);
     if bytes.len() != expected {
         let given = bytes.len();
@@ -95,7 +114,7 @@ fn bits(field: &Column, what: &str, rows: usize, bytes: Vec<u8>) -> Result<Boole
     if bytes.last().is_some_and(|last| last & bits_past_end(rows) != 0) {
         return wrong(field, format_args!("its {what} has a 1 bit past the last of {rows} rows"));
     }
-    Ok(BooleanBuffer::new(Buffer::from_vec(bytes), 0, rows))
+    Ok(BooleanBuffer::new(bytes, 0, rows))
 }
 
 fn check_width(field: &Column, rows: usize, width: usize, data: &[u8]) -> Result<()> {
@@ -109,7 +128,7 @@ fn check_width(field: &Column, rows: usize, width: usize, data: &[u8]) -> Result
 fn fixed<T: ArrowPrimitiveType>(
     field: &Column,
     rows: usize,
-    data: Vec<u8>,
+    data: Buffer,
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef> {
     check_width(field, rows, size_of::<T::Native>(), &data)?;
@@ -119,7 +138,7 @@ fn fixed<T: ArrowPrimitiveType>(
 fn decimal(
     field: &Column,
     rows: usize,
-    data: Vec<u8>,
+    data: Buffer,
     nulls: Option<NullBuffer>,
     precision: u8,
 ) -> Result<ArrayRef> {
@@ -138,13 +157,12 @@ fn decimal(
 fn bytes(
     field: &Column,
     rows: usize,
-    data: Vec<u8>,
-    offsets: Option<Vec<u8>>,
+    data: Buffer,
+    offsets: Option<Buffer>,
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef> {
     let Some(offsets) = offsets else { return wrong(field, "it lacks its offsets") };
     let offsets = check_offsets(field, rows, offsets, data.len())?;
-    let data = Buffer::from_vec(data);
     if field.column_type == ColumnType::Binary {
         return match BinaryArray::try_new(offsets, data, nulls) {
             Ok(array) => Ok(Arc::new(array)),
@@ -171,7 +189,7 @@ fn is_utf8(data: &[u8], range: &[i32]) -> bool {
 fn check_offsets(
     field: &Column,
     rows: usize,
-    bytes: Vec<u8>,
+    bytes: Buffer,
     data_len: usize,
 ) -> Result<OffsetBuffer<i32>> {
     let (given, expected) = (bytes.len(), rows.saturating_add(1).saturating_mul(4));
@@ -192,7 +210,9 @@ fn check_offsets(
             return wrong(field, format_args!("its first offset is {first}, not 0"));
         }
     }
-    if let Some(row) = offsets.windows(2).position(|pair| pair.first() > pair.last()) {
+    if !ascend(&offsets) {
+        let row = offsets.windows(2).position(|pair| pair.first() > pair.last());
+        let row = row.unwrap_or_default();
         return wrong(field, format_args!("row {row} has an end offset before its start"));
     }
     let last = offsets.last().copied().unwrap_or_default();
@@ -205,10 +225,16 @@ fn check_offsets(
     Ok(OffsetBuffer::new(offsets))
 }
 
+/// Whether no offset is less than the one before. Looks at all of them without a branch, so that
+/// the compiler takes several at a time.
+fn ascend(offsets: &[i32]) -> bool {
+    let ends = offsets.get(1..).unwrap_or_default();
+    offsets.iter().zip(ends).fold(true, |ascend, (start, end)| ascend & (start <= end))
+}
+
 /// The bytes as values, without a copy if their address is aligned (an allocator's always is).
 /// The caller has checked the length.
-fn values<T: ArrowNativeType>(bytes: Vec<u8>, count: usize) -> ScalarBuffer<T> {
-    let mut buffer = Buffer::from_vec(bytes);
+fn values<T: ArrowNativeType>(mut buffer: Buffer, count: usize) -> ScalarBuffer<T> {
     if buffer.as_ptr().align_offset(align_of::<T>()) != 0 {
         buffer = Buffer::from_slice_ref(buffer.as_slice());
     }
@@ -228,7 +254,7 @@ pub(crate) fn i64s(what: &str, rows: usize, bytes: Vec<u8>) -> Result<ScalarBuff
             "the {what} have {given} bytes where {rows} rows take {expected}"
         )));
     }
-    Ok(values(bytes, rows))
+    Ok(values(Buffer::from_vec(bytes), rows))
 }
 
 /// The row kinds of `rows` rows: one byte each, 0 to 3.
@@ -249,7 +275,7 @@ pub(crate) fn row_kinds(rows: usize, bytes: Vec<u8>) -> Result<Vec<u8>> {
 pub(crate) fn u32s(bytes: Vec<u8>) -> Result<ScalarBuffer<u32>> {
     if bytes.len().is_multiple_of(4) {
         let count = bytes.len() / 4;
-        Ok(values(bytes, count))
+        Ok(values(Buffer::from_vec(bytes), count))
     } else {
         Err(BufferError(format!("{} bytes are no whole number of 4-byte values", bytes.len())))
     }

@@ -59,15 +59,23 @@ impl<'a> Encoded<'a> {
             validity: self.validity.as_deref(),
         }
     }
+}
 
-    /// As the result of a call from the operator.
-    pub(crate) fn into_result(self) -> ColumnResult {
-        ColumnResult {
-            data: self.data.into_owned(),
-            offsets: self.offsets.map(Cow::into_owned),
-            validity: self.validity.map(Cow::into_owned),
+/// A column as the result of a call from the operator. Its bytes are not copied if nobody else has
+/// them and the array uses all of their allocation.
+pub(crate) fn into_result(array: ArrayRef) -> Result<ColumnResult> {
+    let Encoded { data, offsets, validity } = Encoded::new(&array)?;
+    let (offsets, validity) = (offsets.map(Cow::into_owned), validity.map(Cow::into_owned));
+    // Values come last, after offsets.
+    let buffer = array.to_data().buffers().last().cloned();
+    let data = match (data, buffer) {
+        (Cow::Borrowed(bytes), Some(buffer)) if std::ptr::eq(bytes, buffer.as_slice()) => {
+            drop(array);
+            buffer.into_vec::<u8>().unwrap_or_else(|shared| shared.to_vec())
         }
-    }
+        (data, _) => data.into_owned(),
+    };
+    Ok(ColumnResult { data, offsets, validity })
 }
 
 type Buffers<'a> = (Cow<'a, [u8]>, Option<Cow<'a, [u8]>>);

@@ -6,11 +6,13 @@
 
 mod decode;
 mod encode;
+mod lend;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use decode::{BufferError, columns, i64s, row_kinds, timestamps, u32s};
-pub(crate) use encode::{Encoded, bitmap};
+pub(crate) use decode::{BufferError, ColumnBuffers, columns, i64s, row_kinds, timestamps, u32s};
+pub(crate) use encode::{Encoded, bitmap, into_result};
+pub(crate) use lend::lend;
 
 #[cfg(target_endian = "big")]
 compile_error!("the contract's buffers are little-endian and are passed on as they are");

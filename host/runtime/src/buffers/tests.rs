@@ -58,7 +58,7 @@ fn data_that_is_too_long_is_refused() {
 #[test]
 fn the_number_of_columns_must_be_the_schemas() {
     let fields = [Column::required("a", ColumnType::Int32)];
-    let error = columns(&fields, 0, vec![]).unwrap_err();
+    let error = columns::<ColumnResult>(&fields, 0, vec![]).unwrap_err();
     assert_eq!(error.to_string(), "there are 0 columns where the schema has 1");
 }
 
@@ -385,6 +385,15 @@ fn a_type() -> impl Strategy<Value = ColumnType> {
     proptest::sample::select(&TYPES[..])
 }
 
+#[test]
+fn bytes_that_nobody_else_has_are_moved() {
+    let data = vec![7_u8; 24];
+    let address = data.as_ptr();
+    let array = decode(ColumnType::Binary, 2, ColumnResult { data, ..text(&[], &[0, 8, 24]) });
+    let column = into_result(array.unwrap()).unwrap();
+    assert_eq!((column.data.as_ptr(), column.data.len()), (address, 24));
+}
+
 proptest! {
     #[test]
     fn any_slice_of_any_array_survives_the_round_trip(
@@ -396,7 +405,7 @@ proptest! {
         let (a, b) = (ends.0.min(values.len()), ends.1.min(values.len()));
         let slice = array.slice(a.min(b), a.max(b) - a.min(b));
         let field = Column::nullable("c", column_type);
-        let column = Encoded::new(&slice).unwrap().into_result();
+        let column = into_result(Arc::clone(&slice)).unwrap();
         let back = decode_field(&field, slice.len(), column).unwrap();
         prop_assert_eq!(&back, &slice);
         prop_assert_eq!(back.data_type(), slice.data_type());
@@ -414,7 +423,7 @@ proptest! {
         let encoded = Encoded::new(&slice).unwrap();
         let param = encoded.as_param();
         let lent = (param.data.to_vec(), param.offsets.map(Vec::from), param.validity.map(Vec::from));
-        let owned = Encoded::new(&slice).unwrap().into_result();
+        let owned = into_result(Arc::clone(&slice)).unwrap();
         prop_assert_eq!(lent, (owned.data, owned.offsets, owned.validity));
     }
 

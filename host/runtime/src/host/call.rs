@@ -185,11 +185,16 @@ impl HostState {
     pub(super) fn state_call<R>(&mut self, call: impl FnOnce(&mut Self) -> R) -> R {
         let started = clock::now();
         let result = call(self);
+        self.state_call_ended(started);
+        result
+    }
+
+    /// A state call that began then has ended.
+    pub(super) fn state_call_ended(&mut self, started: Instant) {
         let time = clock::now().duration_since(started);
         self.call.state_time += time;
         self.call.stalled += time.saturating_sub(STALL);
         self.metrics.state_calls_total += 1;
-        result
     }
 }
 

@@ -10,7 +10,7 @@ mod timers;
 
 use crate::wasi::{Lasting, Wasi};
 pub(crate) use call::{BudgetExceeded, Call, CallScope, Ended};
-pub(crate) use state::column_bytes;
+pub(crate) use state::{column_bytes, link_lent};
 pub(crate) use task::{DueTimers, TIMERS_PER_CALL, Task};
 
 use crate::instance::Context;

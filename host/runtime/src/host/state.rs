@@ -1,6 +1,7 @@
 //! The imported interface `state`: batches of keys, looked up in the subtask's tables.
 
 mod keys;
+mod lent;
 mod list;
 mod map;
 mod reducing;
@@ -11,13 +12,15 @@ use super::call::BudgetExceeded;
 use super::task::Task;
 use crate::bindings::state::{Host, Rows};
 use crate::bindings::types::{self, ColumnResult, Error, ErrorKind};
-use crate::buffers::{self, BufferError, Encoded};
+use crate::buffers::{self, BufferError, ColumnBuffers};
 use crate::limits::{Limits, display_bytes};
 use arrow_array::ArrayRef;
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use howdah_state::{Column, KeyBatch};
 use std::fmt::Display;
 use wasmtime::component::Resource;
+
+pub(crate) use lent::link as link_lent;
 
 pub(super) type Answer<T> = Result<T, Error>;
 
@@ -83,13 +86,20 @@ impl HostState {
 
     /// Runs a state call that writes.
     pub(super) fn write_call<R>(&mut self, call: impl FnOnce(&mut Self) -> Answer<R>) -> Answer<R> {
-        self.state_call(|host| match host.call.read_only {
-            None => call(host),
+        self.state_call(|host| {
+            host.check_writable()?;
+            call(host)
+        })
+    }
+
+    fn check_writable(&self) -> Answer<()> {
+        match self.call.read_only {
+            None => Ok(()),
             Some(function) => refuse(
                 ErrorKind::InvalidArgument,
                 format!("state and timers cannot be changed in {function}"),
             ),
-        })
+        }
     }
 
     /// Counts the bytes of columns that were copied out of guest memory.
@@ -158,16 +168,15 @@ impl HostState {
 }
 
 /// Rows of a state for the operator.
-fn rows(rows: &howdah_state::Rows) -> Answer<Rows> {
+fn rows(rows: howdah_state::Rows) -> Answer<Rows> {
     let absent = rows.present.count_set_bits() < rows.present.len();
     let present = absent.then(|| buffers::bitmap(&rows.present).into_owned());
-    Ok(Rows { present, columns: encoded(&rows.columns)? })
+    Ok(Rows { present, columns: encoded(rows.columns)? })
 }
 
 /// Columns for the operator.
-fn encoded(columns: &[ArrayRef]) -> Answer<Vec<ColumnResult>> {
-    let encode = |column| Encoded::new(column).map(Encoded::into_result);
-    let columns = columns.iter().map(encode).collect::<Result<Vec<_>, _>>();
+fn encoded(columns: Vec<ArrayRef>) -> Answer<Vec<ColumnResult>> {
+    let columns = columns.into_iter().map(buffers::into_result).collect::<Result<Vec<_>, _>>();
     columns.or_else(|error| refuse(ErrorKind::StateUnavailable, error.to_string()))
 }
 
@@ -176,7 +185,7 @@ fn decoded(
     of: impl Display,
     fields: &[Column],
     rows: usize,
-    columns: Vec<ColumnResult>,
+    columns: Vec<impl Into<ColumnBuffers>>,
 ) -> Answer<Vec<ArrayRef>> {
     buffers::columns(fields, rows, columns).or_else(|BufferError(what)| malformed(of, what))
 }

@@ -54,7 +54,7 @@ impl HostListState for HostState {
             Ok(ListRows {
                 rows: row_count(found.key_of.len())?,
                 key_of: found.key_of.to_byte_slice().to_vec(),
-                columns: encoded(&found.columns)?,
+                columns: encoded(found.columns)?,
                 truncated: truncated(&found.more),
             })
         })

@@ -71,7 +71,7 @@ impl HostMapState for HostState {
             let Entries { keys, key_of, map_keys } =
                 host.entries_of(&handle, keys, key_of, map_keys)?;
             let found = host.map(&handle)?.state.state.get(&keys, &key_of, &map_keys);
-            rows(&host.answered(found)?)
+            rows(host.answered(found)?)
         })
     }
 
@@ -128,8 +128,8 @@ impl HostMapState for HostState {
             Ok(MapRows {
                 rows: row_count(found.key_of.len())?,
                 key_of: found.key_of.to_byte_slice().to_vec(),
-                map_keys: encoded(&found.map_key)?,
-                columns: encoded(&found.columns)?,
+                map_keys: encoded(found.map_key)?,
+                columns: encoded(found.columns)?,
                 truncated: truncated(&found.more),
             })
         })

@@ -25,7 +25,7 @@ impl HostReducingState for HostState {
         self.state_call(|host| {
             let keys = host.keys(keys)?;
             let found = host.reducing(&handle)?.state.get(&keys);
-            rows(&host.checked(found)?)
+            rows(host.checked(found)?)
         })
     }
 

@@ -1,9 +1,9 @@
 //! `value-state`: at most one row for each key.
 
-use super::{Answer, decoded, rows};
+use super::{Answer, refuse, rows};
 use crate::bindings::ValueHandle;
 use crate::bindings::state::{HostValueState, Keys, Rows};
-use crate::bindings::types::ColumnResult;
+use crate::bindings::types::{ColumnResult, ErrorKind};
 use crate::host::HostState;
 use crate::host::task::Named;
 use howdah_state::ValueState;
@@ -25,25 +25,13 @@ impl HostValueState for HostState {
         self.state_call(|host| {
             let keys = host.keys(keys)?;
             let found = host.value(&handle)?.state.get(&keys);
-            rows(&host.checked(found)?)
+            rows(host.checked(found)?)
         })
     }
 
-    fn put(
-        &mut self,
-        handle: Resource<ValueHandle>,
-        keys: Keys,
-        columns: Vec<ColumnResult>,
-    ) -> Answer<()> {
-        self.write_call(|host| {
-            let keys = host.keys(keys)?;
-            host.take_columns(&columns)?;
-            let named = host.value(&handle)?;
-            let of = format_args!("state `{}`", named.name);
-            let columns = decoded(of, &named.fields, keys.len(), columns)?;
-            let written = named.state.put(&keys, &columns);
-            host.checked(written)
-        })
+    /// Never called: `lent` has taken its place.
+    fn put(&mut self, _: Resource<ValueHandle>, _: Keys, _: Vec<ColumnResult>) -> Answer<()> {
+        refuse(ErrorKind::Other, "the columns of a value state are lent")
     }
 
     fn delete(&mut self, handle: Resource<ValueHandle>, keys: Keys) -> Answer<()> {

@@ -57,7 +57,14 @@ impl<'a, I: Inputs, K: Key> Batch<'a, I, K> {
 
     /// For each row, the index of its key.
     pub fn row_keys(&self) -> impl ExactSizeIterator<Item = u32> + Clone + 'a {
-        self.input.row_keys.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes))
+        columns::u32s(&self.input.row_keys)
+    }
+
+    /// Whether each row has a key of its own, and they come in the order of the keys: row `i` has
+    /// key `i`. What belongs to the keys belongs to the rows then.
+    pub fn has_one_row_a_key(&self) -> bool {
+        let in_order = (0..).zip(self.row_keys()).fold(true, |all, (row, key)| all & (row == key));
+        self.rows() == self.keys() && in_order
     }
 
     /// A column of the distinct keys. Fails if there is no such column, or if it is of another
@@ -67,6 +74,7 @@ impl<'a, I: Inputs, K: Key> Batch<'a, I, K> {
     }
 
     /// A row by itself: its fields, and what else is known about it. Fails past the last row.
+    #[inline]
     pub fn read(&self, row: usize) -> Result<(I, Record<'a, K>)> {
         Ok((I::read(self.port(), &self.input.batch.columns, row)?, self.record(row)?))
     }

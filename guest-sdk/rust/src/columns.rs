@@ -135,10 +135,12 @@ impl Column {
     /// give, at worst, an error or a wrong value.
     pub fn check(&self, value_type: ValueType, nullable: bool, rows: usize) -> Result<()> {
         self.check_lengths(value_type, rows)?;
-        if !nullable && (0..rows).any(|row| self.is_null(row)) {
-            return Err(Error::invalid_argument("a row lacks its value, but must have one"));
+        match &self.validity {
+            Some(validity) if !nullable && !all_set(validity, rows) => {
+                Err(Error::invalid_argument("a row lacks its value, but must have one"))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// The same as [`check`](Self::check), but any row may lack its value.
@@ -210,10 +212,18 @@ pub(crate) fn bit(bitmap: &[u8], row: usize) -> bool {
     bitmap.get(row / 8).is_some_and(|byte| byte >> (row % 8) & 1 == 1)
 }
 
+/// Whether the bits of all `rows` rows of a bitmap are 1; the bytes are those of as many rows.
+pub(crate) fn all_set(bitmap: &[u8], rows: usize) -> bool {
+    let (whole, last) = bitmap.split_at(bitmap.len().min(rows / 8));
+    whole.iter().all(|byte| *byte == u8::MAX)
+        && (rows / 8 * 8..rows)
+            .all(|row| last.first().is_some_and(|byte| byte >> (row % 8) & 1 == 1))
+}
+
 /// The `index`-th `N` bytes of a packed buffer.
 #[inline]
 pub(crate) fn chunk<const N: usize>(buffer: &[u8], index: usize) -> Option<[u8; N]> {
-    buffer.get(index.checked_mul(N)?..)?.first_chunk().copied()
+    buffer.as_chunks().0.get(index).copied()
 }
 
 fn check_len(what: &str, buffer: &[u8], wanted: usize, rows: usize) -> Result<()> {
@@ -226,14 +236,24 @@ fn check_len(what: &str, buffer: &[u8], wanted: usize, rows: usize) -> Result<()
 
 fn check_offsets(offsets: &[u8], rows: usize, data_len: usize) -> Result<()> {
     check_len("offsets", offsets, rows.saturating_add(1).saturating_mul(4), rows)?;
-    let mut values = offsets.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes) as usize);
-    if !values.clone().is_sorted() {
+    let values = |from: usize| u32s(offsets.get(from..).unwrap_or_default());
+    // Looks at all of them without a branch, so that the compiler takes several at a time.
+    let ascend =
+        values(0).zip(values(4)).fold(true, |ascend, (start, end)| ascend & (start <= end));
+    if !ascend {
         return Err(Error::invalid_argument("the offsets do not ascend"));
     }
-    if values.next() != Some(0) || values.next_back().unwrap_or(0) != data_len {
+    if values(0).next() != Some(0) || values(0).next_back().unwrap_or(0) as usize != data_len {
         return Err(Error::invalid_argument("the offsets do not span the data"));
     }
     Ok(())
+}
+
+/// The values of a packed buffer.
+pub(crate) fn u32s(
+    buffer: &[u8],
+) -> impl DoubleEndedIterator<Item = u32> + ExactSizeIterator + Clone {
+    buffer.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
 #[cold]
@@ -246,13 +266,22 @@ fn no_row(row: usize) -> Error {
 #[derive(Debug)]
 pub struct ColumnBuilder {
     layout: Layout,
-    rows: usize,
+    /// Rows, if each is a bit; else the buffers tell.
+    bits: usize,
     /// How many rows it was made for.
     capacity: usize,
     data: Vec<u8>,
     offsets: Vec<u8>,
     /// Made when the first null comes.
-    validity: Option<Vec<u8>>,
+    validity: Option<Validity>,
+}
+
+/// Which rows of a builder have a value. Those after the last null are not here until they must be:
+/// values are added without it.
+#[derive(Debug)]
+struct Validity {
+    bitmap: Vec<u8>,
+    rows: usize,
 }
 
 impl ColumnBuilder {
@@ -270,21 +299,20 @@ impl ColumnBuilder {
                 (Vec::new(), offsets)
             }
         };
-        Self { layout, rows: 0, capacity, data, offsets, validity: None }
+        Self { layout, bits: 0, capacity, data, offsets, validity: None }
     }
 
     /// Adds a value of a `boolean` column.
     #[inline]
     pub fn push_boolean(&mut self, value: bool) {
-        push_bit(&mut self.data, self.rows, value);
-        self.row_added(true);
+        push_bit(&mut self.data, self.bits, value);
+        self.bits += 1;
     }
 
     /// Adds a value of a column of fixed width, as its little-endian bytes.
     #[inline]
     pub fn push_fixed<const N: usize>(&mut self, value: [u8; N]) {
         self.data.extend_from_slice(&value);
-        self.row_added(true);
     }
 
     /// Adds a value of a `utf8` or `binary` column.
@@ -292,34 +320,41 @@ impl ColumnBuilder {
     pub fn push_bytes(&mut self, value: &[u8]) {
         self.data.extend_from_slice(value);
         self.push_offset();
-        self.row_added(true);
     }
 
     /// Adds a row without a value.
     pub fn push_null(&mut self) {
+        let row = self.rows();
         match self.layout {
-            Layout::Bits => push_bit(&mut self.data, self.rows, false),
+            Layout::Bits => self.push_boolean(false),
             Layout::Fixed(width) => self.data.resize(self.data.len().saturating_add(width), 0),
             Layout::Variable => self.push_offset(),
         }
-        if self.validity.is_none() {
-            let rows = self.capacity.max(self.rows);
-            let mut validity = Vec::with_capacity(rows.div_ceil(8).saturating_add(1));
-            validity.resize(self.rows / 8, 0xFF);
-            for row in self.rows / 8 * 8..self.rows {
-                push_bit(&mut validity, row, true);
-            }
-            self.validity = Some(validity);
-        }
-        self.row_added(false);
+        let room = self.capacity.max(row).div_ceil(8).saturating_add(1);
+        let validity = self.validity.get_or_insert_with(|| Validity::with_capacity(room));
+        validity.fill(row);
+        validity.push(false);
     }
 
     /// The column of all rows that were added.
-    pub fn finish(self) -> Column {
+    pub fn finish(mut self) -> Column {
+        let rows = self.rows();
+        if let Some(validity) = &mut self.validity {
+            validity.fill(rows);
+        }
         Column {
             data: self.data,
             offsets: (self.layout == Layout::Variable).then_some(self.offsets),
-            validity: self.validity,
+            validity: self.validity.map(|validity| validity.bitmap),
+        }
+    }
+
+    /// How many rows there are.
+    fn rows(&self) -> usize {
+        match self.layout {
+            Layout::Bits => self.bits,
+            Layout::Fixed(width) => self.data.len() / width.max(1),
+            Layout::Variable => (self.offsets.len() / 4).saturating_sub(1),
         }
     }
 
@@ -328,12 +363,27 @@ impl ColumnBuilder {
         let end = u32::try_from(self.data.len()).unwrap_or(u32::MAX);
         self.offsets.extend_from_slice(&end.to_le_bytes());
     }
+}
 
-    #[inline]
-    fn row_added(&mut self, valid: bool) {
-        if let Some(validity) = &mut self.validity {
-            push_bit(validity, self.rows, valid);
+impl Validity {
+    fn with_capacity(bytes: usize) -> Self {
+        Self { bitmap: Vec::with_capacity(bytes), rows: 0 }
+    }
+
+    /// All rows that were added since have a value.
+    fn fill(&mut self, rows: usize) {
+        while self.rows < rows && !self.rows.is_multiple_of(8) {
+            self.push(true);
         }
+        self.bitmap.resize(self.bitmap.len().max(rows / 8), 0xFF);
+        self.rows = self.rows.max(rows / 8 * 8);
+        while self.rows < rows {
+            self.push(true);
+        }
+    }
+
+    fn push(&mut self, valid: bool) {
+        push_bit(&mut self.bitmap, self.rows, valid);
         self.rows += 1;
     }
 }

@@ -1,7 +1,7 @@
 use std::marker::PhantomData;
 
 use crate::columns::{Column, ColumnBuilder};
-use crate::{Error, Result, Row, RowKind, Timestamp, row, wit};
+use crate::{Batch, Error, Inputs, Key, Result, Row, RowKind, Timestamp, row, wit};
 
 /// Takes the rows that an operator emits on one output, in their order.
 ///
@@ -82,6 +82,7 @@ impl<R: Row> Emitter<R> {
     /// Emits a row of this kind. Any kind but an insert fails the batch if the output is no
     /// changelog: the operator says [`OUTPUT_CHANGELOG`](crate::Operator::OUTPUT_CHANGELOG), or
     /// its [`Outputs`](crate::Outputs) say `#[output(changelog)]`.
+    #[inline]
     pub fn emit_kind(&mut self, kind: RowKind, row: &R) {
         self.emit_at(kind, self.time, row);
     }
@@ -106,14 +107,31 @@ impl<R: Row> Emitter<R> {
     /// [`process_batch`](crate::Operator::process_batch): columns of the input can go out as they
     /// are. Fails if a column does not fit its field.
     pub fn emit_columns(&mut self, columns: Vec<Column>, timestamps: &[Timestamp]) -> Result<()> {
-        let count = timestamps.len();
-        row::check::<R>(&columns, count).map_err(|error| error.context("output"))?;
-        let rows = u32::try_from(count).map_err(|_| too_many())?;
-        self.end_batch();
-        let mut times = Vec::with_capacity(count.saturating_mul(8));
+        let mut times = Vec::with_capacity(timestamps.len().saturating_mul(8));
         for time in timestamps {
             times.extend_from_slice(&time.millis().to_le_bytes());
         }
+        self.emit_batch(columns, timestamps.len(), times)
+    }
+
+    /// The same for one row for each row of a batch, with its event time.
+    pub fn emit_columns_of<I: Inputs, K: Key>(
+        &mut self,
+        batch: &Batch<'_, I, K>,
+        columns: Vec<Column>,
+    ) -> Result<()> {
+        self.emit_batch(columns, batch.rows(), batch.input.timestamps.clone())
+    }
+
+    fn emit_batch(
+        &mut self,
+        columns: Vec<Column>,
+        count: usize,
+        timestamps: Vec<u8>,
+    ) -> Result<()> {
+        row::check::<R>(&columns, count).map_err(|error| error.context("output"))?;
+        let rows = u32::try_from(count).map_err(|_| too_many())?;
+        self.end_batch();
         self.batches.push(wit::Output {
             port: self.port,
             batch: wit::Batch {
@@ -121,7 +139,7 @@ impl<R: Row> Emitter<R> {
                 columns,
                 row_kinds: self.changelog.then(|| vec![RowKind::Insert as u8; count]),
             },
-            timestamps: times,
+            timestamps,
         });
         Ok(())
     }

@@ -132,7 +132,7 @@ pub use outputs::{OutputPort, Outputs};
 pub use record::{CurrentKey, Record, RowKind, Timer};
 pub use reduce::Reduce;
 pub use row::{Field, Key, Row};
-pub use state::{ListState, MapState, ReducingState, StateRows, Timers, ValueState};
+pub use state::{ListState, MapState, ReducingState, StateRows, TakenRows, Timers, ValueState};
 pub use value::{Date, Decimal, KeyValue, Primitive, Timestamp, Value};
 
 /// What an operator's file needs: `use howdah_sdk::prelude::*;`.

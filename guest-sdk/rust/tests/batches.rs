@@ -70,6 +70,46 @@ impl Columnar {
     }
 }
 
+/// Emits each bid with what its auction spent with it, if all auctions are known and each has one
+/// bid; else it writes zeros.
+#[derive(States)]
+struct InPlace {
+    spent: ValueState<Auction, Spent>,
+}
+
+#[operator]
+impl InPlace {
+    fn process_batch(
+        &mut self,
+        batch: &Batch<Bid, Auction>,
+        out: &mut Emitter<Spent>,
+    ) -> Result<()> {
+        let spent = self.spent.take()?;
+        if !batch.has_one_row_a_key() || !spent.has_all() {
+            assert!((0..batch.keys()).any(|key| !spent.has(key)) || batch.keys() < batch.rows());
+            return self.spent.store_all(&[column(vec![0_i64; batch.keys()])]);
+        }
+        let totals = spent.column::<i64>("total")?.iter().zip(batch.column::<i64>("price")?.iter());
+        let totals = column(totals.map(|(total, price)| total + price));
+        assert_eq!(spent.into_columns().len(), 1);
+        self.spent.store_all(std::slice::from_ref(&totals))?;
+        assert_eq!(self.spent.take()?.into_columns(), std::slice::from_ref(&totals));
+        out.emit_columns_of(batch, vec![totals])
+    }
+}
+
+#[test]
+fn rows_are_taken_changed_and_stored() -> Result<()> {
+    let mut host = TestHost::<InPlace>::new()?;
+    assert_eq!(host.process_events([bid(1, 5), bid(2, 7)])?, []);
+    assert_eq!(host.process_events([bid(1, 5), bid(1, 7)])?, []);
+    let total = |total, millis| Event::insert(Spent { total }).at(Timestamp::from_millis(millis));
+    assert_eq!(host.process_events([bid(2, 3), bid(1, 4)])?, [total(3, 3), total(4, 4)]);
+    assert_eq!(host.process_events([bid(1, 2), bid(2, 9)])?, [total(6, 2), total(12, 9)]);
+    assert_eq!(host.process_events([bid(1, 2), bid(3, 9)])?, []);
+    Ok(())
+}
+
 fn bid(auction: i64, price: i64) -> Event<Bid> {
     let bid = Bid { auction, bidder: format!("bidder {price}"), price };
     Event::insert(bid).at(Timestamp::from_millis(price))

@@ -4,7 +4,8 @@
 //! otherwise each row adds one to the counter. Emits each row with its key's value after it.
 //! Works on columns, as hot operators do.
 
-use howdah_sdk::columns::{Column, Values, column};
+use howdah_sdk::TakenRows;
+use howdah_sdk::columns::{Column, column};
 use howdah_sdk::prelude::*;
 
 /// What comes in and goes out.
@@ -39,50 +40,45 @@ impl Echo {
         batch: &Batch<Entry, EntryKey>,
         out: &mut Emitter<Entry>,
     ) -> Result<()> {
-        let keys: Vec<u32> = (0..).take(batch.keys()).collect();
-        let given = batch.column::<Vec<u8>>("value")?;
-        let stored = self.values.load()?;
-        let values = stored.column::<Vec<u8>>("value")?;
-        let one_row_a_key = batch.row_keys().eq(keys.iter().copied());
-        let (kept, emitted) = if one_row_a_key && (0..batch.keys()).all(|key| stored.has(key)) {
-            (counted(values.column()), None)
+        let stored = self.values.take()?;
+        let (kept, emitted) = if batch.has_one_row_a_key() && stored.has_all() {
+            let mut columns = stored.into_columns();
+            columns.iter_mut().for_each(count_all);
+            (columns, None)
         } else {
-            let values = (0..batch.keys())
-                .map(|key| stored.has(key).then(|| values.bytes(key).map(<[u8]>::to_vec)))
-                .map(Option::transpose)
-                .collect::<Result<Vec<_>>>()?;
-            let (kept, emitted) = one_by_one(batch, &given, values)?;
-            (kept, Some(emitted))
+            let (kept, emitted) = one_by_one(batch, &stored)?;
+            (vec![kept], Some(vec![emitted]))
         };
-        drop(stored);
-        self.values.store(&keys, std::slice::from_ref(&kept))?;
-        let times: Vec<Timestamp> = batch.timestamps().collect();
-        let key = batch.column::<i64>("key")?.column().clone();
-        out.emit_columns(vec![key, emitted.unwrap_or(kept)], &times)
+        self.values.store_all(&kept)?;
+        let mut columns = vec![batch.column::<i64>("key")?.column().clone()];
+        columns.extend(emitted.unwrap_or(kept));
+        out.emit_columns_of(batch, columns)
     }
 }
 
-/// The column with each counter one higher.
-fn counted(values: &Column) -> Column {
-    let mut counted = values.clone();
-    let offsets = values.offsets.as_deref().unwrap_or_default().as_chunks().0;
-    for start in offsets {
-        let start = u32::from_le_bytes(*start) as usize;
+/// Each counter one higher, where the values lie.
+fn count_all(values: &mut Column) {
+    let starts = values.offsets.as_deref().unwrap_or_default().as_chunks().0;
+    for start in starts {
         // The last offset is where the values end.
-        if let Some(value) = counted.data.get_mut(start..) {
+        if let Some(value) = values.data.get_mut(u32::from_le_bytes(*start) as usize..) {
             count(value);
         }
     }
-    counted
 }
 
 /// For batches with new keys, or several rows of a key: what to keep for each key, and what to
 /// emit for each row.
 fn one_by_one(
     batch: &Batch<Entry, EntryKey>,
-    given: &Values<Vec<u8>>,
-    mut values: Vec<Option<Vec<u8>>>,
+    stored: &TakenRows<Stored>,
 ) -> Result<(Column, Column)> {
+    let given = batch.column::<Vec<u8>>("value")?;
+    let before = stored.column::<Vec<u8>>("value")?;
+    let mut values = (0..batch.keys())
+        .map(|key| stored.has(key).then(|| before.bytes(key).map(<[u8]>::to_vec)))
+        .map(Option::transpose)
+        .collect::<Result<Vec<_>>>()?;
     let mut emitted = Vec::with_capacity(batch.rows());
     for (row, key) in batch.row_keys().enumerate() {
         let Some(value) = values.get_mut(key as usize) else { continue };

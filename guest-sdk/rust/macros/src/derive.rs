@@ -131,6 +131,7 @@ fn row_impl(name: &Ident, columns: &[Column<'_>]) -> TokenStream {
         impl ::howdah_sdk::Row for #name {
             const FIELDS: &'static [::howdah_sdk::Field] = &[#(#fields),*];
 
+            #[inline]
             fn read(
                 columns: &[::howdah_sdk::columns::Column],
                 row: usize,
@@ -145,12 +146,14 @@ fn row_impl(name: &Ident, columns: &[Column<'_>]) -> TokenStream {
                 })
             }
 
+            #[inline]
             fn write(&self, columns: &mut [::howdah_sdk::columns::ColumnBuilder]) {
                 if let [#(#variables),*] = columns {
                     #(#values::write(&self.#idents, #variables);)*
                 }
             }
 
+            #[inline]
             fn matches(&self, columns: &[::howdah_sdk::columns::Column], row: usize) -> bool {
                 match columns {
                     [#(#variables),*] => {

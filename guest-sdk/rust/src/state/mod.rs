@@ -14,7 +14,7 @@ pub use list::ListState;
 pub use map::MapState;
 pub use reducing::ReducingState;
 pub use timers::Timers;
-pub use value::{StateRows, ValueState};
+pub use value::{StateRows, TakenRows, ValueState};
 
 use crate::columns::{self, Column};
 use crate::{Error, Key, Result, Row, row, wit};
@@ -149,6 +149,15 @@ impl Loaded {
 
     fn columns(&self) -> &[Column] {
         &self.rows.columns
+    }
+
+    fn into_columns(self) -> Vec<Column> {
+        self.rows.columns
+    }
+
+    /// Whether each of so many keys has a row.
+    fn has_all(&self, keys: usize) -> bool {
+        self.rows.present.as_ref().is_none_or(|present| columns::all_set(present, keys))
     }
 
     fn has(&self, key: usize) -> bool {

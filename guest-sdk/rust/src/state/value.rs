@@ -25,11 +25,13 @@ impl<K: Key, V: Row + Clone + 'static> ValueState<K, V> {
     }
 
     /// The row of the key. Fails if the host cannot read its state.
+    #[inline]
     pub fn get(&self, key: &CurrentKey<'_, K>) -> Result<Option<V>> {
         self.table.borrow_mut().get(key.index)
     }
 
     /// Writes the row of the key.
+    #[inline]
     pub fn put(&mut self, key: &CurrentKey<'_, K>, row: V) {
         self.table.borrow_mut().set(key.index, Slot::Put(row));
     }
@@ -68,6 +70,26 @@ impl<K: Key, V: Row + Clone + 'static> ValueState<K, V> {
         table.load()?;
         drop(table);
         Ok(StateRows { table: Ref::map(self.table.borrow(), |table| table as &dyn HasLoaded) })
+    }
+
+    /// The same, but the columns are the caller's, who can change them where they lie and
+    /// [`store_all`](Self::store_all) them: nothing is copied. A later read in this call asks the host
+    /// again.
+    pub fn take(&mut self) -> Result<TakenRows<V>> {
+        let mut table = self.table.borrow_mut();
+        table.load()?;
+        let keys = table.link.keys.unwrap_or(0) as usize;
+        let loaded = table.loaded.take().unwrap_or_else(|| Loaded::all(Vec::new()));
+        Ok(TakenRows { loaded, keys, row: PhantomData })
+    }
+
+    /// Writes the rows of all keys of the running call at once: row `i` of the columns for the key
+    /// with index `i`. As [`store`](Self::store).
+    pub fn store_all(&mut self, columns: &[Column]) -> Result<()> {
+        let table = self.table.borrow();
+        let keys = table.link.keys.unwrap_or(0) as usize;
+        row::check::<V>(columns, keys).map_err(|error| table.link.named(error))?;
+        table.link.call(|handle| handle.put(&crate::wit::Keys::Current, columns))
     }
 
     /// Writes the rows of these keys of the running call at once: row `i` of the columns for the
@@ -136,6 +158,36 @@ impl StateRows<'_> {
     }
 }
 
+/// The rows that the running call's keys had in a [`ValueState`], as columns.
+pub struct TakenRows<V> {
+    loaded: Loaded,
+    keys: usize,
+    row: PhantomData<fn() -> V>,
+}
+
+impl<V: Row> TakenRows<V> {
+    /// Whether every key has a row.
+    pub fn has_all(&self) -> bool {
+        self.loaded.has_all(self.keys)
+    }
+
+    /// Whether the key with this index has a row.
+    pub fn has(&self, key: usize) -> bool {
+        self.loaded.has(key)
+    }
+
+    /// A field of the rows. The value of a key without a row means nothing. Fails if there is no
+    /// such field, or if it is of another type.
+    pub fn column<T: Value>(&self, name: &str) -> Result<Values<'_, T>> {
+        columns::named(V::FIELDS, self.loaded.columns(), name)
+    }
+
+    /// All fields of the rows, in the order of the fields of `V`.
+    pub fn into_columns(self) -> Vec<Column> {
+        self.loaded.into_columns()
+    }
+}
+
 /// A table without its type.
 trait HasLoaded {
     fn loaded(&self) -> Option<&Loaded>;
@@ -170,6 +222,7 @@ enum Slot<V> {
 }
 
 impl<V: Row + Clone> Table<V> {
+    #[inline]
     fn get(&mut self, key: u32) -> Result<Option<V>> {
         match self.slots.get(key as usize) {
             Some(Slot::Put(row)) => return Ok(Some(row.clone())),
@@ -182,6 +235,7 @@ impl<V: Row + Clone> Table<V> {
         self.loaded.as_ref().map_or(Ok(None), |loaded| loaded.read(key as usize))
     }
 
+    #[inline(never)]
     fn load(&mut self) -> Result<()> {
         if self.loaded.is_none() {
             let rows = self.link.call(|handle| handle.get(&crate::wit::Keys::Current))?;
@@ -193,13 +247,19 @@ impl<V: Row + Clone> Table<V> {
     }
 
     /// The driver has checked that `key` is one of the call's.
+    #[inline]
     fn set(&mut self, key: u32, slot: Slot<V>) {
         if self.slots.is_empty() {
-            self.slots.resize(self.link.keys.unwrap_or(0) as usize, Slot::Untouched);
+            self.make_slots();
         }
         if let Some(place) = self.slots.get_mut(key as usize) {
             *place = slot;
         }
+    }
+
+    #[inline(never)]
+    fn make_slots(&mut self) {
+        self.slots.resize(self.link.keys.unwrap_or(0) as usize, Slot::Untouched);
     }
 
     /// Writes each key whose row differs from what was loaded. What was not loaded is

@@ -12,6 +12,9 @@ pub const TARGET: &str = "wasm32-unknown-unknown";
 /// Names a `rustc` to use instead of the one that is found.
 pub const OVERRIDE: &str = "HOWDAH_WASM_RUSTC";
 
+/// Flags of the compiler for the target.
+const FLAGS: &str = "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS";
+
 /// Where Debian's `rustc-web` has its compiler.
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 
@@ -68,6 +71,10 @@ impl Toolchain {
     /// Has a `cargo build` compile with it, for its target.
     pub fn apply(&self, cargo: &mut Command) {
         cargo.args(["--target", TARGET]).env("RUSTC", &self.rustc);
+        if env::var_os(FLAGS).is_none() {
+            // Loops over columns take several values at a time. The engine has it on.
+            cargo.env(FLAGS, "-Ctarget-feature=+simd128");
+        }
         if let Some(linker) = &self.build_std_with {
             // Debian's compiler has the standard library as sources only; to build it is a
             // matter for nightly compilers, or for one that is told to pass for one.

@@ -104,14 +104,44 @@ typedef struct list {
     uint32_t count, room;
 } list;
 
+static void list_grow(list *to, size_t item_bytes, uint32_t room) {
+    void *items = howdah_allocate(room * item_bytes);
+    if (to->count) memcpy(items, to->items, to->count * item_bytes);
+    to->items = items;
+    to->room = room;
+}
+
 static void *list_add(list *to, size_t item_bytes) {
-    if (to->count == to->room) {
-        to->room = to->room ? to->room * 2 : 16;
-        void *items = howdah_allocate(to->room * item_bytes);
-        if (to->count) memcpy(items, to->items, to->count * item_bytes);
-        to->items = items;
-    }
+    if (to->count == to->room) list_grow(to, item_bytes, to->room ? to->room * 2 : 16);
     return to->items + to->count++ * item_bytes;
+}
+
+/* Copies a struct: some words, for which a call of the engine's copy takes longer than the copy. */
+static inline void copy_struct(void *to, const void *from, size_t bytes) {
+    char *t = to;
+    const char *f = from;
+    for (; bytes >= 16; bytes -= 16, t += 16, f += 16) {
+        memcpy(t, f, 16);
+        __asm__("" : "+r"(t)); /* or it would be made a copy of any length */
+    }
+    if (bytes & 8) { memcpy(t, f, 8); t += 8; f += 8; }
+    if (bytes & 4) { memcpy(t, f, 4); t += 4; f += 4; }
+    if (bytes & 2) { memcpy(t, f, 2); t += 2; f += 2; }
+    if (bytes & 1) *t = *f;
+}
+
+/* Copies values of 8 bytes that lie so many bytes apart. */
+static inline void copy_wide(char *to, size_t to_step, const char *from, size_t from_step, uint32_t count) {
+    uint32_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        memcpy(to, from, 8);
+        memcpy(to + to_step, from + from_step, 8);
+        memcpy(to + 2 * to_step, from + 2 * from_step, 8);
+        memcpy(to + 3 * to_step, from + 3 * from_step, 8);
+        to += 4 * to_step;
+        from += 4 * from_step;
+    }
+    for (; i < count; i++, to += to_step, from += from_step) memcpy(to, from, 8);
 }
 
 /* ---- The running call ---- */
@@ -392,7 +422,7 @@ howdah_column howdah_encode(const howdah_field *field, const howdah_row *row, co
         char *to = howdah_allocate(column.data.len);
         column.data.ptr = (uint8_t *)to;
         if (width == 8) {
-            for (uint32_t i = 0; i < count; i++) memcpy(to + i * 8, member + i * size, 8);
+            copy_wide(to, 8, member, size, count);
         } else {
             for (uint32_t i = 0; i < count; i++) memcpy(to + i * width, member + i * size, width);
         }
@@ -431,7 +461,7 @@ void *howdah_decode(const howdah_row *row, const howdah_column *columns, uint32_
         } else {
             size_t width = width_bytes(field->type);
             if (width == 8) {
-                for (uint32_t i = 0; i < count; i++) memcpy(member + i * size, data + i * 8, 8);
+                copy_wide(member, size, data, 8, count);
             } else {
                 for (uint32_t i = 0; i < count; i++)
                     memcpy(member + i * size, data + i * width, width);
@@ -454,7 +484,9 @@ static wit_columns encode_all(const howdah_row *row, const void *structs, uint32
 }
 
 static void *copy_row(const howdah_row *row, const void *from) {
-    return memcpy(howdah_allocate(row->size_bytes), from, row->size_bytes);
+    void *to = howdah_allocate(row->size_bytes);
+    copy_struct(to, from, row->size_bytes);
+    return to;
 }
 
 /* Compares the members of a field: the order of the contract. */
@@ -694,13 +726,15 @@ static void commit_value(howdah_state *state) {
     list put = { 0 }, rows = { 0 }, deleted = { 0 };
     wit_error error;
     if (!loaded->changed) return;
+    list_grow(&put, sizeof(uint32_t), call.key_count);
+    list_grow(&rows, state->row->size_bytes, call.key_count);
     for (uint32_t key = 0; key < call.key_count; key++) {
         const void *before = loaded->is_loaded ? loaded_row(state, key) : NULL;
         const void *after = loaded->written[key];
         if (loaded->changes[key] == PUT) {
             if (before && same_rows(state->row, before, after)) continue;
             *(uint32_t *)list_add(&put, sizeof key) = key;
-            memcpy(list_add(&rows, state->row->size_bytes), after, state->row->size_bytes);
+            copy_struct(list_add(&rows, state->row->size_bytes), after, state->row->size_bytes);
         } else if (loaded->changes[key] == DELETED && (before || !loaded->is_loaded)) {
             *(uint32_t *)list_add(&deleted, sizeof key) = key;
         }
@@ -1375,7 +1409,14 @@ struct howdah_pending {
 };
 
 static struct howdah_pending *pending(howdah_output *output) {
-    if (!output->pending) output->pending = zeroed(sizeof *output->pending);
+    if (!output->pending) {
+        output->pending = zeroed(sizeof *output->pending);
+        if (call.batch && call.rows) {
+            /* Most emit a row for a row. */
+            list_grow(&output->pending->rows, output->row->size_bytes, call.batch->rows);
+            list_grow(&output->pending->times, sizeof(int64_t), call.batch->rows);
+        }
+    }
     return output->pending;
 }
 
@@ -1386,7 +1427,7 @@ void howdah_emit_at(howdah_output *output, howdah_kind kind, int64_t timestamp, 
                     "it with .changelog = true", output->name);
         return;
     }
-    memcpy(list_add(&to->rows, output->row->size_bytes), row, output->row->size_bytes);
+    copy_struct(list_add(&to->rows, output->row->size_bytes), row, output->row->size_bytes);
     *(int64_t *)list_add(&to->times, sizeof timestamp) = timestamp;
     if (output->changelog) *(uint8_t *)list_add(&to->kinds, 1) = (uint8_t)kind;
 }

@@ -193,7 +193,17 @@ impl Language {
             // Its C library, compiled once.
             .env("ZIG_GLOBAL_CACHE_DIR", self.toolchain(workspace).join("cache"))
             .args(["-m", "ziglang", "cc", "-target", "wasm32-wasi", "-mexec-model=reactor"])
-            .args(["-std=c11", "-O2", "-s", "-Wall", "-Wextra", "-Werror", "-I.", "-o"])
+            .args([
+                "-std=c11",
+                "-O2",
+                "-msimd128",
+                "-s",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-I.",
+                "-o",
+            ])
             .arg(&module)
             .arg(source)
             .arg("howdah.c");

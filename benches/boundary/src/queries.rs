@@ -4,7 +4,7 @@ use crate::contestant::{Call, Contestant, engine, limits};
 use crate::language::Language;
 use crate::work::{Batch, Emitted, bids, check_same};
 use crate::{SUITE, Setting};
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use howdah_bench_figures::{Bar, Cost, Figure, Stopwatch, median};
 use howdah_runtime::Component;
 
@@ -14,6 +14,8 @@ const BATCH_ROWS: usize = 8_192;
 const BARRIER_BATCHES: usize = 12;
 const EVENTS: usize = 500_000;
 const ROUNDS: usize = 9;
+/// By how much of the native operator's time a figure may be off.
+const NOISE: f64 = 0.03;
 
 pub(crate) fn run(setting: &Setting, report: &mut dyn FnMut(Figure) -> Result<()>) -> Result<()> {
     for (case, name) in [("aggregate (q17)", "auction-stats"), ("dedup (q18)", "last-bid")] {
@@ -75,6 +77,14 @@ fn run_query(
     ))?;
     for ((language, _), costs) in languages.iter().zip(&samples[1..]) {
         let ratio = |figure| of(costs, figure) / of(native, figure);
+        // It does the same and more: a native operator that is slower is no baseline.
+        ensure!(
+            ratio(|cost| cost.thread_cpu_s) > 1.0 - NOISE,
+            "{} took {:.1} ns a row and native {:.1}: not the same work",
+            language.name,
+            thread(costs),
+            thread(native)
+        );
         report(
             Figure::new(SUITE, format!("{case}: {}", language.name), "ns/row", thread(costs))
                 .against("native", Some(thread(native)))

@@ -43,8 +43,9 @@ fn main() -> Result<()> {
         let places = vendored.map(|(_, from, to)| (*from, *to));
         let mut files = Vec::new();
         for (from, to) in std::iter::once((own.as_str(), "")).chain(places) {
+            // Relative to this crate, since checkouts may share a target directory.
+            println!("cargo::rerun-if-changed=../../{from}");
             let from = workspace.join(from);
-            println!("cargo::rerun-if-changed={}", from.display());
             collect(&from, Path::new(to), &mut files)?;
         }
         if !workspace.join(&own).is_dir() {

@@ -29,7 +29,7 @@ const OPERATORS: [&str; 12] = [
 fn main() -> Result<()> {
     let workspace = workspace()?;
     let out = PathBuf::from(env::var_os("OUT_DIR").context("cargo sets OUT_DIR")?);
-    watch(&workspace);
+    watch();
 
     let modules = operators::build(&workspace, &out, &OPERATORS)?;
     let mut constants = String::new();
@@ -56,12 +56,13 @@ fn workspace() -> Result<PathBuf> {
     Ok(workspace.to_path_buf())
 }
 
-/// Tells cargo what the components are made from.
-fn watch(workspace: &Path) {
+/// Tells cargo what the components are made from. Relative to this crate: a target directory that
+/// several checkouts share would otherwise keep to the sources of the first.
+fn watch() {
     let shared = ["Cargo.toml", "Cargo.lock", "wit", "guest-sdk/rust"].map(str::to_owned);
     let operators = OPERATORS.map(|name| format!("operators/{name}"));
     for path in shared.iter().chain(&operators) {
-        println!("cargo::rerun-if-changed={}", workspace.join(path).display());
+        println!("cargo::rerun-if-changed=../../{path}");
     }
     println!("cargo::rerun-if-env-changed={}", howdah_componentize::OVERRIDE);
 }

@@ -67,7 +67,7 @@ impl Job {
     }
 
     fn new(operator: &str, component: &str, input: &Path) -> Self {
-        let directory = tempfile::tempdir_in(scratch()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let job = Self {
             directory,
             settings: BTreeMap::new(),

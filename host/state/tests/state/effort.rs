@@ -1,8 +1,5 @@
-//! How much is tested, and where.
-//!
-//! `HOWDAH_TEST_FULL=1` asks for every call, place and round instead of a sample of them.
-//! `HOWDAH_TEST_DIRECTORY` is where tests keep their files: in memory, thousands of small tables
-//! come and go in a third of the time. `cargo xtask test` sets both.
+//! How much is tested: `HOWDAH_TEST_FULL=1`, which `cargo xtask test --full` sets, asks for every
+//! call, place and round instead of a sample of them.
 
 use std::cell::Cell;
 use std::io::Write as _;
@@ -18,10 +15,7 @@ pub(crate) fn is_full() -> bool {
 
 /// A directory for one test; it goes with the value.
 pub(crate) fn scratch() -> TempDir {
-    match std::env::var_os("HOWDAH_TEST_DIRECTORY") {
-        Some(directory) => tempfile::tempdir_in(directory).unwrap(),
-        None => tempfile::tempdir().unwrap(),
-    }
+    tempfile::tempdir().unwrap()
 }
 
 /// Goes through something long; in a full run it says now and then how far it has come.

@@ -40,7 +40,6 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     if !args.cargo.iter().any(|word| word == "-p" || word == "--package") {
         command.arg("--workspace");
     }
-    command.args(&args.cargo);
     command.env("HOWDAH_ORACLE_PYTHON", workspace.oracle_python());
     command.env("HOWDAH_READERS_PYTHON", workspace.readers_python());
     for language in Language::ALL {
@@ -53,11 +52,15 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
         command.env("TMPDIR", directory.path());
     }
     if args.full {
+        // It takes long: one run should tell of all that fails.
+        command.arg("--no-fail-fast");
         let seed = seed();
         let shown = seed.to_string_lossy();
         say(&format!("Random cases are drawn from seed {shown}: {SEED}={shown} repeats them."));
         command.env("HOWDAH_TEST_FULL", "1").env("PROPTEST_CASES", "1024").env(SEED, seed);
     }
+    // Last: behind a `--` all words are for the tests.
+    command.args(&args.cargo);
     let seconds = measure::seconds(|| run_command(&mut command))?;
     say(&format!("All tests passed in {seconds:.0} s."));
     Ok(ExitCode::SUCCESS)

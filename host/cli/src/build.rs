@@ -83,11 +83,17 @@ impl Project {
         if pipeline.is_file() {
             let config = PipelineConfig::load_alone(&pipeline)
                 .map_err(|error| Failure::Usage(error.into()))?;
-            let component = config.operator.component.value;
+            let Ok([operator]) = <[_; 1]>::try_from(config.operators) else {
+                return Err(Failure::usage(format!(
+                    "{} has several operators; a project is built with a pipeline file of its own, \
+                     with one",
+                    pipeline.display()
+                )));
+            };
             return Ok(Self {
                 directory: directory.to_owned(),
-                component,
-                config: config.operator.config,
+                component: operator.component.value,
+                config: operator.config,
             });
         }
         let whole = directory

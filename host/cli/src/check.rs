@@ -105,14 +105,23 @@ fn print_alone(checked: &Checked, output: Output) -> Result<()> {
 fn against_pipeline(args: &Args, file: &Path) -> Result<()> {
     let mut config =
         PipelineConfig::load_alone(file).map_err(|error| Failure::Usage(error.into()))?;
-    let operator = &mut config.operator;
+    let operator = replaced(&mut config, args, file)?;
     operator.component.value.clone_from(&args.component);
     if let Some(stated) = &args.config {
         operator.config.clone_from(stated);
     }
-    let OperatorConfig { limits, wasi, .. } = &*operator;
+    let operator = operator.clone();
+    let OperatorConfig { limits, wasi, .. } = &operator;
     let checked = Checked::of(args, &operator.config, limits, wasi.as_ref())?;
-    let fit = check_pipeline(&config, &checked.component).map_err(|error| {
+    let mut components = Vec::with_capacity(config.operators.len());
+    for other in &config.operators {
+        components.push(if other.name == operator.name {
+            checked.component.clone()
+        } else {
+            checked.load(other)?
+        });
+    }
+    let fit = check_pipeline(&config, &components, &operator.name).map_err(|error| {
         let cause = anyhow::Error::from(error);
         let shown = (args.component.display(), file.display());
         Failure::Failed(cause.context(format!("{} does not fit {}", shown.0, shown.1)))
@@ -137,6 +146,32 @@ fn against_pipeline(args: &Args, file: &Path) -> Result<()> {
     }
     writeln!(out, "it runs on this host and fits pipeline `{}`", fit.pipeline)?;
     Ok(())
+}
+
+/// The operator of a pipeline that the component is to be: of several, the one with a component of
+/// the same file name.
+fn replaced<'a>(
+    config: &'a mut PipelineConfig,
+    args: &Args,
+    file: &Path,
+) -> Result<&'a mut OperatorConfig> {
+    let several = config.operators.len() > 1;
+    let of_name = |operator: &OperatorConfig| {
+        !several || operator.component.value.file_name() == args.component.file_name()
+    };
+    let names: Vec<String> = config.operators.iter().map(|it| it.name.clone()).collect();
+    let mut found = config.operators.iter_mut().filter(|operator| of_name(operator));
+    match (found.next(), found.next()) {
+        (Some(operator), None) => Ok(operator),
+        (found, _) => Err(Failure::usage(format!(
+            "{} has {} with a component called {}, so it is not clear which one is to be checked; \
+             its operators are {}",
+            file.display(),
+            if found.is_some() { "several operators" } else { "no operator" },
+            args.component.file_name().unwrap_or_default().display(),
+            names.join(", ")
+        ))),
+    }
 }
 
 /// Checks a component with what is stored in a state directory.
@@ -232,6 +267,7 @@ fn is_object(config: &str) -> Result<()> {
 
 /// A component that runs here.
 struct Checked {
+    engine: Engine,
     inspection: Inspection,
     component: Component,
     spec: OperatorSpec,
@@ -265,7 +301,18 @@ impl Checked {
             LoadOptions { limits: limits.clone(), wasi: grant.cloned(), ..LoadOptions::default() };
         let component = engine.load_with(&args.component, &options).map_err(anyhow::Error::from)?;
         let spec = component.describe(config, limits).map_err(anyhow::Error::from)?;
-        Ok(Self { inspection, component, spec })
+        Ok(Self { engine, inspection, component, spec })
+    }
+
+    /// Another operator of the same pipeline.
+    fn load(&self, operator: &OperatorConfig) -> Result<Component> {
+        let options = LoadOptions {
+            limits: operator.limits.clone(),
+            wasi: operator.wasi.clone(),
+            ..LoadOptions::default()
+        };
+        let component = self.engine.load_with(&operator.component.value, &options);
+        Ok(component.map_err(anyhow::Error::from)?)
     }
 
     fn json(&self) -> Value {

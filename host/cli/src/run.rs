@@ -103,8 +103,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     log_to_stderr(args.log)?;
     let config =
         PipelineConfig::load(&args.pipeline).map_err(|error| Failure::Usage(error.into()))?;
-    let sink_type = config.sink.sink_type;
-    if args.output == Output::Json && sink_type == SinkType::Stdout {
+    let prints = config.sinks.iter().any(|sink| sink.sink_type == SinkType::Stdout);
+    if args.output == Output::Json && prints {
         return Err(Failure::usage(format!(
             "{}: the sink writes rows to standard output, and so would --output json; let the \
              sink write files, or leave --output json out",
@@ -127,7 +127,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ..EngineOptions::default()
     })
     .context("cannot set up the WebAssembly engine")?;
-    let mut restarts = Restarts::new(config.operator.restart);
+    let mut restarts = Restarts::new(config.restart());
     let mut from = start_from(args);
     let summary = loop {
         let pipeline = Pipeline::prepare(config.clone(), &engine).map_err(failure)?;
@@ -165,7 +165,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match args.output {
         Output::Json => print_json(&Line::Summary(&summary))?,
         // Rows and figures do not mix.
-        Output::Text if sink_type == SinkType::Stdout => {
+        Output::Text if prints => {
             write!(std::io::stderr(), "{}", summary_text(&summary))?;
         }
         Output::Text => write!(std::io::stdout(), "{}", summary_text(&summary))?,

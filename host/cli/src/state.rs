@@ -8,7 +8,7 @@ use arrow_array::builder::{
 };
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
-use howdah_pipeline::{CheckpointEntry, Checkpoints, PipelineConfig};
+use howdah_pipeline::{Checkpoint, CheckpointEntry, Checkpoints, PipelineConfig};
 use howdah_state::{At, ErrorKind, StateReader, TableInfo, list_tables};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -285,6 +285,20 @@ fn checkpoints(location: &Location, output: Output) -> Result<()> {
     table::print(&SchemaRef::clone(batch.schema_ref()), &[batch], output)
 }
 
+/// The snapshots of all states, as `state=snapshot`; where there are several operators, as
+/// `operator.state=snapshot`.
+fn snapshots_of(checkpoint: &Checkpoint) -> Vec<String> {
+    let several = checkpoint.operators.len() > 1;
+    let mut named = Vec::new();
+    for operator in &checkpoint.operators {
+        let prefix = if several { format!("{}.", operator.name) } else { String::new() };
+        for state in &operator.states {
+            named.push(format!("{prefix}{}={}", state.state, state.snapshot));
+        }
+    }
+    named
+}
+
 /// One row for each document; a damaged one has a problem in place of a position.
 fn checkpoint_batch(entries: &[CheckpointEntry]) -> Result<RecordBatch> {
     let mut id = UInt64Builder::new();
@@ -297,15 +311,12 @@ fn checkpoint_batch(entries: &[CheckpointEntry]) -> Result<RecordBatch> {
         id.append_value(entry.id);
         let document = entry.checkpoint.as_ref().ok();
         completed.append_option(document.and_then(|document| i64::try_from(document.time_ms).ok()));
-        rows.append_option(document.map(|document| document.source.rows));
-        offset.append_option(document.map(|document| document.source.byte_offset));
-        watermark.append_option(document.and_then(|document| document.watermark));
-        snapshots.append_option(document.map(|document| {
-            let snapshots = document.states.iter();
-            let named: Vec<_> =
-                snapshots.map(|state| format!("{}={}", state.state, state.snapshot)).collect();
-            named.join(" ")
+        rows.append_option(document.map(Checkpoint::rows));
+        offset.append_option(document.map(|document| {
+            document.sources.iter().map(|source| source.position.byte_offset).sum()
         }));
+        watermark.append_option(document.and_then(Checkpoint::watermark));
+        snapshots.append_option(document.map(|document| snapshots_of(document).join(" ")));
         problem.append_option(entry.checkpoint.as_ref().err().map(ToString::to_string));
     }
     batch(vec![

@@ -3,11 +3,13 @@
 //! A document is one JSON object in one file, `checkpoint-<id>.json`:
 //!
 //! ```json
-//! {"howdah-checkpoint":1,"crc32":"5d1c0f2a","body":{"id":7, ...}}
+//! {"howdah-checkpoint":2,"crc32":"5d1c0f2a","body":{"id":7, ...}}
 //! ```
 //!
 //! The first member is the version of the format, the second the CRC-32 of the body's bytes.
 //! The text around the body is fixed to the byte, so that no flipped bit goes unnoticed.
+
+mod version_1;
 
 use crate::directory;
 use crate::error::{Error, ErrorKind, Result};
@@ -16,8 +18,8 @@ use howdah_state::{Column, StateDescriptor, StateKind};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The version of the format that is written, and the only one that is read.
-const VERSION: u32 = 1;
+/// The version of the format that is written. Version 1 is read too.
+const VERSION: u32 = 2;
 /// The directory of the documents in a state directory.
 pub(crate) const DIRECTORY: &str = "checkpoints";
 
@@ -89,32 +91,74 @@ pub struct Shape {
     pub pipeline: String,
     /// The database of the state tables.
     pub tenant: String,
-    /// The path of the source as the pipeline file writes it.
-    pub source_path: String,
-    /// The format of the source.
-    pub source_format: String,
+    /// How many key groups there are.
+    pub key_groups: u32,
+    /// What is read.
+    pub sources: Vec<SourceShape>,
+    /// What runs.
+    pub operators: Vec<OperatorShape>,
+    /// Where rows go.
+    pub sinks: Vec<SinkShape>,
+}
+
+/// What must be the same of a source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct SourceShape {
+    /// Its name in the pipeline.
+    pub name: String,
+    /// Its path as the pipeline file writes it.
+    pub path: String,
+    /// Its format.
+    pub format: String,
     /// The column with the event time.
     pub event_time: Option<String>,
     /// What kept rows equal, as `column = value`.
     pub filter: Vec<String>,
     /// Types that the pipeline file states, as `column type`.
     pub schema: Vec<String>,
-    /// The source column of each field of the operator's input, as `field = column`.
-    pub columns: Vec<String>,
-    /// How many subtasks the operator has.
+}
+
+/// What must be the same of an operator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct OperatorShape {
+    /// Its name in the pipeline.
+    pub name: String,
+    /// How many subtasks it has.
     pub parallelism: u32,
-    /// How many key groups there are.
-    pub key_groups: u32,
-    /// The name of the operator.
-    pub operator: String,
-    /// The kind of the sink.
-    pub sink: String,
-    /// The directory of a files sink as the pipeline file writes it.
-    pub sink_path: Option<String>,
-    /// The format of the sink.
-    pub sink_format: String,
+    /// What it takes.
+    pub inputs: Vec<InputShape>,
     /// For each state its name and columns.
     pub states: Vec<StateShape>,
+}
+
+/// What must be the same of an operator's input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct InputShape {
+    /// Its name; documents of version 1 do not say it.
+    pub name: Option<String>,
+    /// What it takes the rows of: a source, or an operator and its output.
+    pub from: String,
+    /// For each field the column that it takes, as `field = column`.
+    pub columns: Vec<String>,
+}
+
+/// What must be the same of a sink.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct SinkShape {
+    /// Its name in the pipeline.
+    pub name: String,
+    /// What it takes the rows of; documents of version 1 do not say it.
+    pub from: Option<String>,
+    /// Its kind.
+    pub kind: String,
+    /// The directory of a files sink as the pipeline file writes it.
+    pub path: Option<String>,
+    /// Its format.
+    pub format: String,
 }
 
 /// The columns of a state, or of timers.
@@ -197,28 +241,91 @@ pub struct Checkpoint {
     pub time_ms: u64,
     /// The pipeline that it belongs to.
     pub shape: Shape,
-    /// SHA-256 of the component that ran.
-    pub component: String,
-    /// CRC-32 of the operator's configuration, as JSON. Older documents do not say it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub config_crc32: Option<u32>,
-    /// Where the source was.
-    pub source: SourcePosition,
-    /// How the source file starts.
-    pub source_start: SourceStart,
-    /// Whether the source was at its end and the operator's `close` was called.
+    /// One for each source, in the order of the shape.
+    pub sources: Vec<SourceCheckpoint>,
+    /// One for each operator.
+    pub operators: Vec<OperatorCheckpoint>,
+    /// One for each sink.
+    pub sinks: Vec<SinkCheckpoint>,
+}
+
+/// A source at the barrier.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct SourceCheckpoint {
+    /// Its name in the pipeline.
+    pub name: String,
+    /// Where it was.
+    pub position: SourcePosition,
+    /// How its file starts.
+    pub start: SourceStart,
+    /// Whether it was at its end, and the operators knew it.
     pub closed: bool,
-    /// The watermark, in milliseconds since the Unix epoch.
+    /// Its watermark, in milliseconds since the Unix epoch.
     pub watermark: Option<i64>,
-    /// One for each state of the operator.
-    pub states: Vec<StatePosition>,
-    /// The output that it makes visible.
-    pub sink: Vec<SinkFile>,
-    /// The dead-letter file, if there is one or was one before.
+    /// Its dead-letter file, if there is one or was one before.
     pub dead_letters: Option<DeadLetterPosition>,
 }
 
+/// An operator at the barrier.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct OperatorCheckpoint {
+    /// Its name in the pipeline.
+    pub name: String,
+    /// SHA-256 of the component that ran.
+    pub component: String,
+    /// CRC-32 of its configuration, as JSON. Older documents do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_crc32: Option<u32>,
+    /// One for each of its states, and of its families of timers.
+    pub states: Vec<StatePosition>,
+}
+
+/// What a sink has of a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct SinkCheckpoint {
+    /// Its name in the pipeline.
+    pub name: String,
+    /// The output that it makes visible.
+    pub files: Vec<SinkFile>,
+}
+
 impl Checkpoint {
+    /// What it knows of a source.
+    pub fn source(&self, name: &str) -> Option<&SourceCheckpoint> {
+        self.sources.iter().find(|source| source.name == name)
+    }
+
+    /// What it knows of an operator.
+    pub fn operator(&self, name: &str) -> Option<&OperatorCheckpoint> {
+        self.operators.iter().find(|operator| operator.name == name)
+    }
+
+    /// What it knows of a sink.
+    pub fn sink(&self, name: &str) -> Option<&SinkCheckpoint> {
+        self.sinks.iter().find(|sink| sink.name == name)
+    }
+
+    /// Rows that all sources had read.
+    pub fn rows(&self) -> u64 {
+        self.sources.iter().map(|source| source.position.rows).sum()
+    }
+
+    /// The watermark of the source that is farthest behind; `None`: one has none.
+    pub fn watermark(&self) -> Option<i64> {
+        let watermarks = self.sources.iter().map(|source| source.watermark);
+        watermarks.min().flatten()
+    }
+
+    /// Where all states of all operators were.
+    pub fn states(&self) -> impl Iterator<Item = &StatePosition> {
+        self.operators.iter().flat_map(|operator| &operator.states)
+    }
+}
+
+impl OperatorCheckpoint {
     /// Whether the operator's configuration was another one than this.
     pub(crate) fn has_other_config(&self, config: &str) -> bool {
         self.config_crc32.is_some_and(|stored| stored != config_crc32(config))
@@ -351,16 +458,16 @@ fn decode(path: &Path, id: u64, bytes: &[u8]) -> Result<Checkpoint> {
     let (version, rest) = rest.split_at_checked(digits).ok_or_else(damaged)?;
     let version: Option<u64> =
         std::str::from_utf8(version).ok().and_then(|version| version.parse().ok());
-    match version {
-        Some(version) if version == u64::from(VERSION) => {}
+    let version = match version {
         Some(version) if version > u64::from(VERSION) => {
             return Err(corrupt(&format!(
                 "has format version {version}, newer than this howdah, which reads {VERSION}; \
                  use a newer howdah"
             )));
         }
+        Some(version @ 1..) => version,
         _ => return Err(damaged()),
-    }
+    };
     let rest = rest.strip_prefix(BEFORE_CHECKSUM).ok_or_else(damaged)?;
     let (stated, rest) = rest.split_at_checked(CHECKSUM_DIGITS).ok_or_else(damaged)?;
     let rest = rest.strip_prefix(BEFORE_BODY).ok_or_else(damaged)?;
@@ -368,8 +475,11 @@ fn decode(path: &Path, id: u64, bytes: &[u8]) -> Result<Checkpoint> {
     if stated != checksum(body).as_bytes() {
         return Err(corrupt("is damaged: its checksum does not match"));
     }
-    let checkpoint: Checkpoint = serde_json::from_slice(body)
-        .map_err(|error| corrupt(&format!("is no checkpoint: {error}")))?;
+    let checkpoint = match version {
+        1 => serde_json::from_slice::<version_1::Checkpoint>(body).map(Checkpoint::from),
+        _ => serde_json::from_slice(body),
+    };
+    let checkpoint = checkpoint.map_err(|error| corrupt(&format!("is no checkpoint: {error}")))?;
     if checkpoint.id != id {
         return Err(corrupt(&format!("is the one of checkpoint {}", checkpoint.id)));
     }

@@ -46,23 +46,51 @@
 //!                                 # are the pipeline's, which removes those that no checkpoint has
 //! format = "csv"                  # csv, ndjson or parquet
 //! ```
+//!
+//! That is the short form, of one source, one operator and one sink. Where there are more, they
+//! have names, and each operator and sink says what it takes:
+//!
+//! ```toml
+//! [source.bids]
+//! path = "bids.csv"
+//! [source.auctions]
+//! path = "auctions.csv"
+//!
+//! [operator.enrich]               # in place of `name`
+//! component = "enrich.wasm"
+//! parallelism = 4                 # that of the pipeline unless stated
+//! [operator.enrich.inputs]        # for each input of the operator: from where, key, columns
+//! bids = { from = "bids", key = ["auction"], columns = { price = "p" } }
+//! auctions = "auctions"
+//!
+//! [operator.count]                # with one input, beside `key` and `columns`
+//! component = "count.wasm"
+//! input = "enrich"                # "enrich.late" where it has several outputs
+//!
+//! [sink.counts]
+//! input = "count"
+//! type = "null"
+//! ```
+//!
+//! All that is wrong with a file is reported at once.
 
+mod operator;
 mod section;
+mod sink;
+mod source;
 
 use crate::error::{Error, Result};
+use crate::graph::{self, Link};
 use crate::pipeline;
 use crate::restart::RestartPolicy;
-use howdah_runtime::{Access, DirectoryGrant, Limits, WasiGrant};
+use howdah_runtime::{Limits, WasiGrant};
 use howdah_state::{ColumnType, KeyGroups};
 pub(crate) use section::enumerate;
-use section::{Document, Section};
+use section::{Document, Problems, Section};
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
-use toml::Spanned;
-use toml::de::DeValue;
 
 /// A value and the line of the pipeline file that it is on, from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,8 +108,6 @@ pub struct PipelineConfig {
     pub file: PathBuf,
     /// Names tables and directories: letters, digits, `_` and `-`.
     pub name: String,
-    /// How many subtasks the operator has.
-    pub parallelism: u32,
     /// Where state, checkpoints and the lock are.
     pub state_directory: PathBuf,
     /// Names the database of the state tables.
@@ -90,12 +116,14 @@ pub struct PipelineConfig {
     pub key_groups: u32,
     /// When and how to checkpoint.
     pub checkpoint: CheckpointConfig,
-    /// What to read.
-    pub source: SourceConfig,
-    /// What to run.
-    pub operator: OperatorConfig,
-    /// Where to write.
-    pub sink: SinkConfig,
+    /// What to read; at least one.
+    pub sources: Vec<SourceConfig>,
+    /// What to run, each after those whose output it takes.
+    pub operators: Vec<OperatorConfig>,
+    /// Where to write; at least one.
+    pub sinks: Vec<SinkConfig>,
+    /// What each operator and sink takes.
+    pub(crate) links: Vec<Link>,
 }
 
 /// When and how to checkpoint.
@@ -169,6 +197,8 @@ pub enum FinalNewline {
 /// What to read.
 #[derive(Debug, Clone)]
 pub struct SourceConfig {
+    /// Its name in the pipeline; `source` in the short form.
+    pub name: String,
     /// The file.
     pub path: Located<PathBuf>,
     /// The path as the pipeline file writes it.
@@ -221,12 +251,10 @@ impl fmt::Display for FilterValue {
 pub struct OperatorConfig {
     /// Its name in the pipeline: letters, digits, `_` and `-`.
     pub name: String,
+    /// How many subtasks it has.
+    pub parallelism: u32,
     /// The component file.
     pub component: Located<PathBuf>,
-    /// Source columns for the operator's key fields, by position; empty: by name.
-    pub key: Vec<Located<String>>,
-    /// Operator field and the source column that it takes.
-    pub columns: Vec<(Located<String>, Located<String>)>,
     /// Handed to the operator; a JSON object.
     pub config: String,
     /// What an instance may use.
@@ -269,6 +297,10 @@ impl SinkType {
 /// Where to write.
 #[derive(Debug, Clone)]
 pub struct SinkConfig {
+    /// Its name in the pipeline; `sink` in the short form.
+    pub name: String,
+    /// The line of its table.
+    pub line: u32,
     /// What kind of sink.
     pub sink_type: SinkType,
     /// The directory of a files sink.
@@ -345,74 +377,88 @@ impl PipelineConfig {
     }
 
     fn parse_alone(path: &Path, text: &str) -> Result<Self> {
-        let document = Document { file: path, text };
+        let problems = Problems::default();
+        let document = Document { file: path, text, problems: &problems };
         let table = document.parse()?;
-        let known = [
-            "name",
-            "parallelism",
-            "state-directory",
-            "tenant",
-            "key-groups",
-            "checkpoint",
-            "source",
-            "operator",
-            "sink",
-        ];
-        let root = Section::root(document, table.get_ref(), &known)?;
+        let root = Section::root(document, table.get_ref(), &ROOT_KEYS);
+        let config = Self::of(&root, path);
+        problems.check(path)?;
+        config
+            .ok_or_else(|| Error::internal("a pipeline file lacks something, but nothing is wrong"))
+    }
+
+    /// `None`: something is wrong.
+    fn of(root: &Section<'_>, path: &Path) -> Option<Self> {
         let directory = path.parent().unwrap_or(Path::new(""));
-        let name = root.name("name", root.required_text("name")?)?.value;
-        let state_directory = match root.text("state-directory")? {
+        let name = root.required_text("name").and_then(|name| root.name("name", name));
+        let name = name.map(|name| name.value);
+        let state_directory = match root.text("state-directory") {
             Some(stated) => directory.join(stated.value),
-            None => directory.join(".howdah").join(&name),
+            None => directory.join(".howdah").join(name.as_deref().unwrap_or_default()),
         };
-        let tenant = match root.text("tenant")? {
-            Some(stated) => root.name("tenant", stated)?.value,
-            None => "default".to_owned(),
-        };
-        let key_groups = root.integer("key-groups", 1..=u64::from(KeyGroups::COUNT_LIMIT))?;
+        let tenant = root.text("tenant").and_then(|tenant| root.name("tenant", tenant));
+        let key_groups = root.integer("key-groups", 1..=u64::from(KeyGroups::COUNT_LIMIT));
         let key_groups = key_groups.map_or(KeyGroups::DEFAULT_COUNT, to_u32);
-        // Each subtask owns one key group at least.
-        let parallelism_limit = PARALLELISM_LIMIT.min(u64::from(key_groups));
-        let parallelism = root.integer("parallelism", 1..=parallelism_limit)?;
-        Ok(Self {
+        let parallelism = parallelism(root, key_groups, 1);
+        let checkpoint = checkpoint(root);
+        let sources = nodes(root, "source", source::KEYS);
+        let operators = nodes(root, "operator", operator::KEYS);
+        let sinks = nodes(root, "sink", sink::KEYS);
+        let stated = graph::Stated {
+            sources: sources.iter().map(Node::stated_source).collect(),
+            operators: operators.iter().map(operator::stated).collect(),
+            sinks: sinks.iter().map(sink::stated).collect(),
+        };
+        let source = |node: &Node<'_>| source::source(node, directory, &state_directory);
+        let sources: Vec<_> = sources.iter().map(source).collect();
+        let operator = |node: &Node<'_>| {
+            let parallelism = self::parallelism(&node.section, key_groups, parallelism);
+            operator::operator(node, directory, parallelism)
+        };
+        let operators: Vec<_> = operators.iter().map(operator).collect();
+        let sinks: Vec<_> = sinks.iter().map(|node| sink::sink(node, directory)).collect();
+        refuse_second_stdout(root, &sinks);
+        let connected = stated.connect(&mut |line, problem| root.problem(line, problem));
+        let operators: Option<Vec<_>> = operators.into_iter().collect();
+        let mut operators: Vec<_> = operators?.into_iter().zip(&connected.order).collect();
+        operators.sort_by_key(|(_, place)| **place);
+        Some(Self {
             file: path.to_owned(),
-            name,
-            parallelism: to_u32(parallelism.unwrap_or(1)),
-            tenant,
+            name: name?,
+            tenant: tenant.map_or_else(|| "default".to_owned(), |tenant| tenant.value),
             key_groups,
-            checkpoint: checkpoint(&root)?,
-            source: source(&root, directory, &state_directory)?,
-            operator: operator(&root, directory)?,
-            sink: sink(&root, directory)?,
+            checkpoint,
+            sources: sources.into_iter().collect::<Option<_>>()?,
+            operators: operators.into_iter().map(|(operator, _)| operator).collect(),
+            sinks: sinks.into_iter().collect::<Option<_>>()?,
+            links: connected.links,
             state_directory,
         })
     }
 
     /// Refuses files that are not there.
     fn find_files(&self) -> Result<()> {
-        self.find_source()?;
-        let component = &self.operator.component;
-        match problem(&component.value) {
-            None => Ok(()),
-            Some(problem) => {
-                let shown = component.value.display();
-                let message = format!(
-                    "the component {shown} {problem}; build the operator, or mend the path"
-                );
-                Err(self.error(component.line, message))
-            }
-        }
+        let sources = self.sources.iter().filter_map(|source| self.missing_source(source));
+        let operators = self.operators.iter().filter_map(|operator| {
+            let component = &operator.component;
+            let problem = problem(&component.value)?;
+            let shown = component.value.display();
+            let message =
+                format!("the component {shown} {problem}; build the operator, or mend the path");
+            Some(self.error(component.line, message))
+        });
+        Error::all(sources.chain(operators).collect())
     }
 
-    /// Refuses a source file that is not there.
-    pub(crate) fn find_source(&self) -> Result<()> {
-        let path = &self.source.path;
-        match problem(&path.value) {
-            None => Ok(()),
-            Some(problem) => {
-                Err(self.error(path.line, format!("{} {problem}", path.value.display())))
-            }
-        }
+    /// Refuses source files that are not there.
+    pub(crate) fn find_sources(&self) -> Result<()> {
+        Error::all(self.sources.iter().filter_map(|source| self.missing_source(source)).collect())
+    }
+
+    fn missing_source(&self, source: &SourceConfig) -> Option<Error> {
+        let path = &source.path;
+        let problem = problem(&path.value)?;
+        Some(self.error(path.line, format!("{} {problem}", path.value.display())))
     }
 
     /// The warehouse directory of the state tables, in the state directory.
@@ -420,6 +466,20 @@ impl PipelineConfig {
         self.state_directory.join(pipeline::WAREHOUSE)
     }
 
+    /// Whether the pipeline is started again after a failure of an operator: as the one of them says
+    /// that allows the fewest restarts.
+    pub fn restart(&self) -> RestartPolicy {
+        let policies = self.operators.iter().map(|operator| operator.restart);
+        policies.min_by_key(|policy| policy.limit).unwrap_or_default()
+    }
+
+    /// An error on a line of the pipeline file.
+    pub(crate) fn error(&self, line: u32, message: impl fmt::Display) -> Error {
+        Error::config(&self.file, line, message)
+    }
+}
+
+impl SourceConfig {
     /// The dead-letter file, if malformed rows go to one.
     pub fn dead_letter_file(&self) -> Option<&Path> {
         self.dead_letters().map(|path| path.value.as_path())
@@ -427,15 +487,10 @@ impl PipelineConfig {
 
     /// The same with the line that names it.
     pub(crate) fn dead_letters(&self) -> Option<&Located<PathBuf>> {
-        match &self.source.on_error {
+        match &self.on_error {
             OnError::DeadLetter(path) => Some(path),
             OnError::Fail | OnError::Skip => None,
         }
-    }
-
-    /// An error on a line of the pipeline file.
-    pub(crate) fn error(&self, line: u32, message: impl fmt::Display) -> Error {
-        Error::config(&self.file, line, message)
     }
 }
 
@@ -448,365 +503,96 @@ fn problem(path: &Path) -> Option<&'static str> {
     }
 }
 
-fn checkpoint(root: &Section<'_>) -> Result<CheckpointConfig> {
+/// What the file may have.
+const ROOT_KEYS: [&str; 9] = [
+    "name",
+    "parallelism",
+    "state-directory",
+    "tenant",
+    "key-groups",
+    "checkpoint",
+    "source",
+    "operator",
+    "sink",
+];
+
+/// A source, an operator or a sink.
+struct Node<'a> {
+    section: Section<'a>,
+    /// `None`: it is the only one, in the short form.
+    name: Option<Located<String>>,
+}
+
+impl Node<'_> {
+    fn name_or(&self, default: &str) -> String {
+        self.name.as_ref().map_or_else(|| default.to_owned(), |name| name.value.clone())
+    }
+
+    fn stated_source(&self) -> Located<String> {
+        Located { value: self.name_or("source"), line: self.section.line() }
+    }
+}
+
+/// The tables `[kind.NAME]`, or the table `[kind]`: that is one with keys of its own. `keys` are
+/// those that it can have, which are no names.
+fn nodes<'a>(root: &Section<'a>, kind: &str, keys: &[&str]) -> Vec<Node<'a>> {
+    let all = root.open_section(kind);
+    let entries = all.entries();
+    if !root.has(kind) {
+        root.problem(1, format!("there is no [{kind}] table"));
+    }
+    if !all.is_there() {
+        return Vec::new();
+    }
+    let is_own = |(key, value): &(Located<String>, &toml::Spanned<toml::de::DeValue<'_>>)| {
+        keys.contains(&key.value.as_str()) || !value.get_ref().is_table()
+    };
+    if entries.is_empty() || entries.iter().any(is_own) {
+        all.refuse_unknown(keys);
+        return vec![Node { section: all, name: None }];
+    }
+    let named = entries.into_iter().filter_map(|(name, _)| {
+        let section = all.section(&name.value, keys);
+        let what = format!("the name of [{kind}.{}]", name.value);
+        section.is_name(&what, &name).then_some(Node { section, name: Some(name) })
+    });
+    named.collect()
+}
+
+/// Rows of several sinks would be mixed.
+fn refuse_second_stdout(root: &Section<'_>, sinks: &[Option<SinkConfig>]) {
+    let mut stdout = sinks.iter().flatten().filter(|sink| sink.sink_type == SinkType::Stdout);
+    let Some(first) = stdout.next() else { return };
+    for sink in stdout {
+        let message = format!(
+            "sink `{}` writes to standard output, as `{}` does; one can",
+            sink.name, first.name
+        );
+        root.problem(sink.line, message);
+    }
+}
+
+fn parallelism(section: &Section<'_>, key_groups: u32, default: u32) -> u32 {
+    // Each subtask owns one key group at least.
+    let limit = PARALLELISM_LIMIT.min(u64::from(key_groups));
+    section.integer("parallelism", 1..=limit).map_or(default, to_u32)
+}
+
+fn checkpoint(root: &Section<'_>) -> CheckpointConfig {
     let known = ["interval-ms", "retained", "sync", "snapshot-retained-ms"];
-    let section = root.section("checkpoint", &known)?;
-    let retained = section.integer("retained", 1..=1_000)?.unwrap_or(3);
-    let snapshot_retained = "snapshot-retained-ms";
-    let snapshot_retained_ms = section.integer(snapshot_retained, 0..=TIME_LIMIT_MS)?;
-    section.integer(snapshot_retained, SNAPSHOT_RETAINED_LEAST_MS..=TIME_LIMIT_MS).map_err(
-        |error| error.with_hint("with less, a reader may see a snapshot that is half removed"),
-    )?;
-    Ok(CheckpointConfig {
-        interval_ms: section.integer("interval-ms", 1..=TIME_LIMIT_MS)?.unwrap_or(500),
+    let section = root.section("checkpoint", &known);
+    let retained = section.integer("retained", 1..=1_000).unwrap_or(3);
+    let snapshot_retained_ms = section.integer_because(
+        "snapshot-retained-ms",
+        SNAPSHOT_RETAINED_LEAST_MS..=TIME_LIMIT_MS,
+        "; with less, a reader may see a snapshot that is half removed",
+    );
+    CheckpointConfig {
+        interval_ms: section.integer("interval-ms", 1..=TIME_LIMIT_MS).unwrap_or(500),
         retained: usize::try_from(retained).unwrap_or(usize::MAX),
-        sync: section.boolean("sync")?.unwrap_or(true),
+        sync: section.boolean("sync").unwrap_or(true),
         snapshot_retained_ms: snapshot_retained_ms.unwrap_or(60_000),
-    })
-}
-
-fn source(root: &Section<'_>, directory: &Path, state_directory: &Path) -> Result<SourceConfig> {
-    let known = [
-        "path",
-        "format",
-        "event-time",
-        "watermark-delay-ms",
-        "on-error",
-        "dead-letter",
-        "final-newline",
-        "filter",
-        "rate-limit-rows-per-second",
-        "schema",
-    ];
-    let section = root.section("source", &known)?.required()?;
-    let stated = section.required_text("path")?;
-    let path = Located { value: directory.join(&stated.value), line: stated.line };
-    let format = match section.choice("format", Format::CHOICES)? {
-        Some(format) => format,
-        None => Format::from_extension(&path.value).ok_or_else(|| {
-            section.error(
-                path.line,
-                format!(
-                    "the extension of `{}` says no format; add format = \"csv\", \"ndjson\" or \
-                     \"parquet\"",
-                    stated.value
-                ),
-            )
-        })?,
-    };
-    let final_newline = section.choice(
-        "final-newline",
-        &[("required", FinalNewline::Required), ("optional", FinalNewline::Optional)],
-    )?;
-    Ok(SourceConfig {
-        path,
-        stated_path: stated.value,
-        format,
-        event_time: section.text("event-time")?,
-        watermark_delay_ms: section.integer("watermark-delay-ms", 0..=TIME_LIMIT_MS)?.unwrap_or(0),
-        on_error: on_error(&section, directory, state_directory)?,
-        final_newline: final_newline.unwrap_or(FinalNewline::Required),
-        filter: filter(&section.open_section("filter")?)?,
-        rate_limit_rows_per_second: section
-            .integer("rate-limit-rows-per-second", 0..=1_000_000_000)?
-            .unwrap_or(0),
-        schema: schema(&section.open_section("schema")?)?,
-    })
-}
-
-fn on_error(section: &Section<'_>, directory: &Path, state_directory: &Path) -> Result<OnError> {
-    let choices = [("fail", 0), ("skip", 1), ("dead-letter", 2)];
-    let choice = section.choice("on-error", &choices)?;
-    let file = section.text("dead-letter")?;
-    match (choice, file) {
-        (Some(2), None) => Ok(OnError::DeadLetter(Located {
-            value: state_directory.join("dead-letter.ndjson"),
-            line: section.line(),
-        })),
-        (Some(2) | None, Some(file)) => {
-            Ok(OnError::DeadLetter(Located { value: directory.join(file.value), line: file.line }))
-        }
-        (Some(_), Some(file)) => {
-            Err(section
-                .error(file.line, "`dead-letter` in [source] needs on-error = \"dead-letter\""))
-        }
-        (Some(1), None) => Ok(OnError::Skip),
-        (_, None) => Ok(OnError::Fail),
     }
-}
-
-fn filter(section: &Section<'_>) -> Result<Vec<(Located<String>, FilterValue)>> {
-    let mut filter = Vec::new();
-    for (column, value) in section.entries() {
-        let kept = match value.get_ref() {
-            DeValue::Boolean(boolean) => FilterValue::Boolean(*boolean),
-            DeValue::Integer(integer) => {
-                let parsed = i64::from_str_radix(integer.as_str(), integer.radix());
-                FilterValue::Integer(parsed.map_err(|_| {
-                    section.wrong_type(&column.value, value, "a 64-bit whole number")
-                })?)
-            }
-            DeValue::Float(float) => {
-                let parsed = float.as_str().parse();
-                FilterValue::Float(
-                    parsed.map_err(|_| section.wrong_type(&column.value, value, "a float"))?,
-                )
-            }
-            DeValue::String(text) => FilterValue::Text(text.clone().into_owned()),
-            DeValue::Datetime(datetime) => FilterValue::Text(datetime.to_string()),
-            DeValue::Array(_) | DeValue::Table(_) => {
-                return Err(section.wrong_type(&column.value, value, "one value"));
-            }
-        };
-        filter.push((column, kept));
-    }
-    Ok(filter)
-}
-
-fn schema(section: &Section<'_>) -> Result<Vec<(Located<String>, ColumnType)>> {
-    let typed = |(column, value): (Located<String>, &Spanned<DeValue<'_>>)| {
-        let text = section.text_of(&column.value, value)?;
-        let column_type = ColumnType::from_str(&text.value).map_err(|error| {
-            let close = suggestion_of_type(&text.value);
-            section
-                .error(text.line, format!("{} is {error}{close}", section.describe(&column.value)))
-        })?;
-        Ok((column, column_type))
-    };
-    section.entries().into_iter().map(typed).collect()
-}
-
-/// Names that other systems have for our types.
-fn suggestion_of_type(text: &str) -> String {
-    let known = match text.to_ascii_lowercase().as_str() {
-        "int" | "integer" => "int32",
-        "long" | "bigint" => "int64",
-        "float" | "real" => "float32",
-        "double" => "float64",
-        "string" | "text" | "varchar" => "utf8",
-        "bool" => "boolean",
-        "bytes" | "varbinary" => "binary",
-        "timestamp" | "datetime" => "timestamp-millis",
-        _ => return String::new(),
-    };
-    format!("; did you mean `{known}`?")
-}
-
-fn operator(root: &Section<'_>, directory: &Path) -> Result<OperatorConfig> {
-    let known = ["name", "component", "key", "columns", "config", "limits", "wasi", "failure"];
-    let section = root.section("operator", &known)?.required()?;
-    let component = section.required_text("component")?;
-    let component = Located { value: directory.join(component.value), line: component.line };
-    let columns = section.open_section("columns")?;
-    let columns = columns.entries().into_iter().map(|(field, value)| {
-        let column = columns.text_of(&field.value, value)?;
-        Ok((field, column))
-    });
-    let failure = [
-        "policy",
-        "isolated-rows",
-        "restarts",
-        "restart-window-ms",
-        "restart-backoff-ms",
-        "restart-backoff-limit-ms",
-    ];
-    let failure = section.section("failure", &failure)?;
-    Ok(OperatorConfig {
-        name: section.name("name", section.required_text("name")?)?.value,
-        component,
-        key: section.texts("key")?,
-        columns: columns.collect::<Result<_>>()?,
-        config: json_object(&section.open_section("config")?)?,
-        limits: limits(&section)?,
-        wasi: wasi(&section, directory)?,
-        restart: restart(&failure)?,
-        isolated_rows: isolated_rows(&failure)?,
-    })
-}
-
-/// What the operator gets of WASI, if the file says so.
-fn wasi(operator: &Section<'_>, directory: &Path) -> Result<Option<WasiGrant>> {
-    let section = operator.section("wasi", &["random-seed", "written-bytes", "directories"])?;
-    if !section.is_there() {
-        return Ok(None);
-    }
-    let default = WasiGrant::default();
-    let seed = section.integer("random-seed", 0..=SEED_LIMIT)?;
-    let written = section.integer("written-bytes", 0..=WRITTEN_BYTES_LIMIT)?;
-    let directories = section.open_section("directories")?;
-    let entries = directories.entries();
-    if entries.len() > DIRECTORIES_LIMIT {
-        let message = format!("[operator.wasi.directories] has more than {DIRECTORIES_LIMIT}");
-        return Err(section.error(directories.line(), message));
-    }
-    let granted = entries.into_iter().map(|(name, value)| {
-        let what = directories.describe(&name.value);
-        if !name.value.starts_with('/') || name.value.len() > 255 {
-            let message = format!("{what} must begin with / and have 255 bytes at most");
-            return Err(directories.error(name.line, message));
-        }
-        let (path, access) = match value.get_ref() {
-            DeValue::Table(_) => {
-                let granted = directories.section(&name.value, &["path", "access"])?;
-                let choices = [("read", Access::Read), ("read-write", Access::ReadWrite)];
-                (granted.required_text("path")?, granted.choice("access", &choices)?)
-            }
-            _ => (directories.text_of(&name.value, value)?, None),
-        };
-        let access = access.unwrap_or(Access::Read);
-        Ok(DirectoryGrant { name: name.value, path: directory.join(path.value), access })
-    });
-    Ok(Some(WasiGrant {
-        directories: granted.collect::<Result<_>>()?,
-        random_seed: seed.unwrap_or(default.random_seed),
-        written_limit_bytes: written.unwrap_or(default.written_limit_bytes),
-    }))
-}
-
-/// How many rows may be set aside, if any.
-fn isolated_rows(section: &Section<'_>) -> Result<Option<u64>> {
-    let policy = section.choice("policy", &[("fail", false), ("isolate", true)])?;
-    let limit = section.integer("isolated-rows", 0..=ISOLATED_ROWS_LIMIT)?;
-    match (policy, limit) {
-        (Some(true), limit) => Ok(Some(limit.unwrap_or(1_000))),
-        (_, None) => Ok(None),
-        (_, Some(_)) => Err(section.error(
-            section.line(),
-            "`isolated-rows` in [operator.failure] needs policy = \"isolate\"",
-        )),
-    }
-}
-
-fn restart(section: &Section<'_>) -> Result<RestartPolicy> {
-    let default = RestartPolicy::default();
-    let time_ms = |key, default: u64| -> Result<u64> {
-        Ok(section.integer(key, 1..=TIME_LIMIT_MS)?.unwrap_or(default))
-    };
-    Ok(RestartPolicy {
-        limit: section.integer("restarts", 0..=RESTARTS_LIMIT)?.map_or(default.limit, to_u32),
-        window_ms: time_ms("restart-window-ms", default.window_ms)?,
-        backoff_ms: time_ms("restart-backoff-ms", default.backoff_ms)?,
-        backoff_limit_ms: time_ms("restart-backoff-limit-ms", default.backoff_limit_ms)?,
-    })
-}
-
-fn limits(operator: &Section<'_>) -> Result<Limits> {
-    let known = [
-        "memory-bytes",
-        "table-elements",
-        "handles",
-        "call-timeout-ms",
-        "call-fuel",
-        "batch-bytes",
-        "batch-rows",
-        "compile-timeout-ms",
-        "compile-memory-bytes",
-    ];
-    let section = operator.section("limits", &known)?;
-    let default = Limits::default();
-    let number = |key, most: u64, default: usize| -> Result<usize> {
-        let stated = section.integer(key, 1..=most)?;
-        Ok(stated.map_or(default, |number| usize::try_from(number).unwrap_or(usize::MAX)))
-    };
-    let time_ms = |key, default: u64| -> Result<u64> {
-        Ok(section.integer(key, 1..=TIME_LIMIT_MS)?.unwrap_or(default))
-    };
-    Ok(Limits {
-        memory_bytes: number("memory-bytes", BYTES_LIMIT, default.memory_bytes)?,
-        table_elements: number("table-elements", TABLE_ELEMENTS_LIMIT, default.table_elements)?,
-        handles: number("handles", HANDLES_LIMIT, default.handles)?,
-        call_timeout_ms: time_ms("call-timeout-ms", default.call_timeout_ms)?,
-        call_fuel: section.integer("call-fuel", 1..=FUEL_LIMIT)?,
-        batch_bytes: number("batch-bytes", BYTES_LIMIT, default.batch_bytes)?,
-        batch_rows: number("batch-rows", u64::from(u32::MAX), default.batch_rows)?,
-        compile_timeout_ms: time_ms("compile-timeout-ms", default.compile_timeout_ms)?,
-        compile_memory_bytes: number(
-            "compile-memory-bytes",
-            COMPILE_BYTES_LIMIT,
-            default.compile_memory_bytes,
-        )?,
-    })
-}
-
-/// A free table as a JSON object.
-fn json_object(section: &Section<'_>) -> Result<String> {
-    let mut object = serde_json::Map::new();
-    for (key, value) in section.entries() {
-        let json = json(section, &key.value, value)?;
-        object.insert(key.value, json);
-    }
-    Ok(serde_json::Value::Object(object).to_string())
-}
-
-fn json(
-    section: &Section<'_>,
-    key: &str,
-    value: &Spanned<DeValue<'_>>,
-) -> Result<serde_json::Value> {
-    use serde_json::Value;
-    Ok(match value.get_ref() {
-        DeValue::String(text) => Value::String(text.clone().into_owned()),
-        DeValue::Integer(integer) => {
-            let parsed = i64::from_str_radix(integer.as_str(), integer.radix());
-            Value::from(
-                parsed.map_err(|_| section.wrong_type(key, value, "a 64-bit whole number"))?,
-            )
-        }
-        DeValue::Float(float) => {
-            let parsed = float.as_str().parse::<f64>().ok();
-            let number = parsed.and_then(serde_json::Number::from_f64);
-            Value::Number(number.ok_or_else(|| {
-                let (what, stated) = (section.describe(key), float.as_str());
-                let message = format!("{what} is {stated}, and JSON has finite numbers alone");
-                section.error(section.line_of(value), message)
-            })?)
-        }
-        DeValue::Boolean(boolean) => Value::Bool(*boolean),
-        DeValue::Datetime(datetime) => Value::String(datetime.to_string()),
-        DeValue::Array(array) => {
-            let values = array.iter().map(|value| json(section, key, value));
-            Value::Array(values.collect::<Result<_>>()?)
-        }
-        DeValue::Table(table) => {
-            let entries = table
-                .iter()
-                .map(|(key, value)| Ok((key.to_string(), json(section, key.get_ref(), value)?)));
-            Value::Object(entries.collect::<Result<_>>()?)
-        }
-    })
-}
-
-fn sink(root: &Section<'_>, directory: &Path) -> Result<SinkConfig> {
-    let section = root.section("sink", &["type", "path", "format"])?.required()?;
-    let sink_type = section.choice("type", SinkType::CHOICES)?;
-    let sink_type = sink_type.ok_or_else(|| {
-        section.error(section.line(), "[sink] lacks `type`: \"files\", \"stdout\" or \"null\"")
-    })?;
-    let stated = section.text("path")?;
-    let stated_path = stated.as_ref().map(|stated| stated.value.clone());
-    let path =
-        stated.map(|stated| Located { value: directory.join(stated.value), line: stated.line });
-    match (sink_type, &path) {
-        (SinkType::Files, None) => {
-            return Err(section
-                .error(section.line(), "[sink] lacks `path`, the directory that the files go to"));
-        }
-        (SinkType::Stdout | SinkType::Null, Some(path)) => {
-            return Err(section
-                .error(path.line, "`path` in [sink] is for type = \"files\" alone; remove it"));
-        }
-        _ => {}
-    }
-    let format = section.choice("format", Format::CHOICES)?;
-    let default = if sink_type == SinkType::Files { Format::Csv } else { Format::Ndjson };
-    let format = format.unwrap_or(default);
-    if sink_type == SinkType::Stdout && format == Format::Parquet {
-        return Err(section.error(
-            section.line(),
-            "standard output takes format = \"csv\" or \"ndjson\", not parquet",
-        ));
-    }
-    Ok(SinkConfig { sink_type, path, stated_path, format })
 }
 
 fn to_u32(number: u64) -> u32 {

@@ -1,12 +1,12 @@
 //! Injects barriers and completes checkpoints.
 //!
-//! One checkpoint is in flight at a time. It is complete when the source has said where it
-//! was, the sink has closed every subtask's file, and every state table has published its
-//! snapshot; then its document is written, and what it stands for becomes visible.
+//! One checkpoint is in flight at a time. It is complete when every source has said where it
+//! was, every sink has closed the files of all that write to it, and every state table has
+//! published its snapshot; then its document is written, and what it stands for becomes visible.
 
 use crate::checkpoint::{
-    Checkpoint, Checkpoints, DeadLetterPosition, Shape, SinkFile, SourcePosition, SourceStart,
-    StatePosition,
+    Checkpoint, Checkpoints, DeadLetterPosition, OperatorCheckpoint, Shape, SinkCheckpoint,
+    SinkFile, SourceCheckpoint, SourcePosition, SourceStart, StatePosition,
 };
 use crate::clock;
 use crate::error::{Error, Result};
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 /// Checkpoints whose durations are remembered for the median.
 const DURATIONS_LIMIT: usize = 10_000;
 
-/// What the source is told.
+/// What a source is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Command {
     /// Send a barrier; after the last one, end.
@@ -39,24 +39,28 @@ pub(crate) enum Command {
 /// What the coordinator is told.
 #[derive(Debug)]
 pub(crate) enum Report {
-    /// The source has sent a barrier.
+    /// A source has sent a barrier.
     Source {
         /// Of which checkpoint.
         checkpoint: u64,
+        /// Which source.
+        source: usize,
         /// Where it was.
         state: SourceState,
     },
-    /// The source is at its end; it waits for the last barrier.
+    /// A source is at its end; it waits for the last barrier.
     SourceEnded,
     /// A subtask has let a barrier through.
     Frozen {
         /// Of which checkpoint.
         checkpoint: u64,
     },
-    /// The sink has closed a subtask's file at a barrier.
+    /// A sink has closed a producer's file at a barrier.
     Staged {
         /// Of which checkpoint.
         checkpoint: u64,
+        /// Which sink.
+        sink: usize,
         /// The file; `None`: there were no rows.
         file: Option<SinkFile>,
     },
@@ -64,7 +68,7 @@ pub(crate) enum Report {
     Stop,
 }
 
-/// Where the source was at a barrier.
+/// Where a source was at a barrier.
 #[derive(Debug, Clone)]
 pub(crate) struct SourceState {
     pub(crate) position: SourcePosition,
@@ -74,9 +78,11 @@ pub(crate) struct SourceState {
     pub(crate) dead_letters: Option<DeadLetterPosition>,
 }
 
-/// A table of the operator.
+/// A table of an operator.
 #[derive(Debug, Clone)]
 pub(crate) struct Table {
+    /// Which operator.
+    pub(crate) operator: usize,
     /// The name that the operator declared.
     pub(crate) state: String,
     pub(crate) table: StateTable,
@@ -84,7 +90,8 @@ pub(crate) struct Table {
 
 /// What the coordinator works with.
 pub(crate) struct Links {
-    pub(crate) commands: Sender<Command>,
+    /// One for each source.
+    pub(crate) commands: Vec<Sender<Command>>,
     pub(crate) reports: Receiver<Report>,
     pub(crate) state_events: Receiver<StateEvent>,
     pub(crate) events: Sender<Event>,
@@ -97,16 +104,30 @@ pub(crate) struct Settings {
     pub(crate) interval: Duration,
     /// How many completed checkpoints are kept.
     pub(crate) retained: usize,
-    pub(crate) parallelism: usize,
     pub(crate) shape: Shape,
-    /// SHA-256 of the component.
-    pub(crate) component: String,
-    /// CRC-32 of the operator's configuration.
-    pub(crate) config_crc32: u32,
+    /// For each operator what a document says of it, but for its states.
+    pub(crate) operators: Vec<OperatorCheckpoint>,
+    /// Subtasks of all operators.
+    pub(crate) subtasks: usize,
+    /// For each sink how many write to it.
+    pub(crate) producers: Vec<usize>,
 }
 
-/// A completed checkpoint that is kept: its number and the snapshots of its states.
-pub(crate) type Retained = (u64, Vec<StatePosition>);
+/// A completed checkpoint that is kept.
+#[derive(Debug)]
+pub(crate) struct Retained {
+    /// Its number.
+    pub(crate) id: u64,
+    /// Tables and their snapshots.
+    pub(crate) snapshots: Vec<(String, i64)>,
+}
+
+impl Retained {
+    pub(crate) fn of(checkpoint: &Checkpoint) -> Self {
+        let snapshots = checkpoint.states().map(|state| (state.table.clone(), state.snapshot));
+        Self { id: checkpoint.id, snapshots: snapshots.collect() }
+    }
+}
 
 /// Drives the checkpoints of a run.
 pub(crate) struct Coordinator {
@@ -114,7 +135,8 @@ pub(crate) struct Coordinator {
     settings: Settings,
     tables: Vec<Table>,
     checkpoints: Checkpoints,
-    committer: Committer,
+    /// One for each sink.
+    committers: Vec<Committer>,
     /// Oldest first.
     retained: VecDeque<Retained>,
     next_id: u64,
@@ -123,7 +145,8 @@ pub(crate) struct Coordinator {
     due: Instant,
     /// No barrier but the last follows.
     ending: bool,
-    source_ended: bool,
+    /// Sources that are at their end.
+    sources_ended: usize,
     durations_ms: VecDeque<u64>,
     summary: CheckpointSummary,
 }
@@ -133,11 +156,13 @@ struct InFlight {
     id: u64,
     last: bool,
     begun: Instant,
-    source: Option<SourceState>,
+    /// One for each source.
+    sources: Vec<Option<SourceState>>,
     frozen: usize,
-    staged: usize,
-    files: Vec<SinkFile>,
-    states: Vec<StatePosition>,
+    /// For each sink the files that are closed, and how many that write to it had none.
+    staged: Vec<(Vec<SinkFile>, usize)>,
+    /// Each with the number of its operator.
+    states: Vec<(usize, StatePosition)>,
 }
 
 /// How the coordinator's run ended.
@@ -145,7 +170,7 @@ struct InFlight {
 pub(crate) struct Outcome {
     /// The last checkpoint of the run is complete.
     pub(crate) completed: bool,
-    /// The source was at its end.
+    /// All sources were at their ends.
     pub(crate) source_ended: bool,
     pub(crate) checkpoints: CheckpointSummary,
 }
@@ -157,23 +182,23 @@ impl Coordinator {
         links: Links,
         settings: Settings,
         tables: Vec<Table>,
-        (checkpoints, committer): (Checkpoints, Committer),
+        (checkpoints, committers): (Checkpoints, Vec<Committer>),
         retained: Vec<Retained>,
         next_id: u64,
     ) -> Self {
-        let last = retained.last().map(|(id, _)| *id);
+        let last = retained.last().map(|retained| retained.id);
         Self {
             due: clock::now() + settings.interval,
             links,
             settings,
             tables,
             checkpoints,
-            committer,
+            committers,
             retained: retained.into(),
             next_id,
             in_flight: None,
             ending: false,
-            source_ended: false,
+            sources_ended: 0,
             durations_ms: VecDeque::new(),
             summary: CheckpointSummary { last, ..CheckpointSummary::default() },
         }
@@ -192,8 +217,8 @@ impl Coordinator {
         durations.sort_unstable();
         let middle = durations.get(durations.len() / 2);
         self.summary.duration_median_ms = middle.copied().unwrap_or_default();
-        let outcome =
-            Outcome { completed, source_ended: self.source_ended, checkpoints: self.summary };
+        let source_ended = self.sources_ended == self.links.commands.len();
+        let outcome = Outcome { completed, source_ended, checkpoints: self.summary };
         (outcome, result.map(|_| ()))
     }
 
@@ -231,7 +256,7 @@ impl Coordinator {
         }
     }
 
-    /// Tells the source to send a barrier.
+    /// Tells all sources to send a barrier.
     fn begin(&mut self) {
         let begun = clock::now();
         self.due = begun + self.settings.interval;
@@ -241,32 +266,41 @@ impl Coordinator {
             id,
             last: self.ending,
             begun,
-            source: None,
+            sources: self.links.commands.iter().map(|_| None).collect(),
             frozen: 0,
-            staged: 0,
-            files: Vec::new(),
+            staged: self.settings.producers.iter().map(|_| (Vec::new(), 0)).collect(),
             states: Vec::new(),
         });
-        // The source is gone only when the pipeline fails, which the next `select` sees.
-        let _ = self.links.commands.send(Command::Barrier { checkpoint: id, last: self.ending });
+        for commands in &self.links.commands {
+            // A source is gone only when the pipeline fails, which the next `select` sees.
+            let _ = commands.send(Command::Barrier { checkpoint: id, last: self.ending });
+        }
     }
 
     fn take(&mut self, report: Report) -> Result<()> {
         match report {
             Report::Stop => self.ending = true,
             Report::SourceEnded => {
-                self.ending = true;
-                self.source_ended = true;
-                self.tell(Event::SourceEnded);
+                self.sources_ended += 1;
+                if self.sources_ended == self.links.commands.len() {
+                    self.ending = true;
+                    self.tell(Event::SourceEnded);
+                }
             }
-            Report::Source { checkpoint, state } => {
-                self.flight(checkpoint)?.source = Some(state);
+            Report::Source { checkpoint, source, state } => {
+                let unknown = || Error::internal(format!("a report of source {source}"));
+                let known = self.flight(checkpoint)?.sources.get_mut(source);
+                *known.ok_or_else(unknown)? = Some(state);
             }
             Report::Frozen { checkpoint } => self.flight(checkpoint)?.frozen += 1,
-            Report::Staged { checkpoint, file } => {
-                let flight = self.flight(checkpoint)?;
-                flight.staged += 1;
-                flight.files.extend(file);
+            Report::Staged { checkpoint, sink, file } => {
+                let unknown = || Error::internal(format!("a report of sink {sink}"));
+                let (files, without) =
+                    self.flight(checkpoint)?.staged.get_mut(sink).ok_or_else(unknown)?;
+                match file {
+                    Some(file) => files.push(file),
+                    None => *without += 1,
+                }
             }
         }
         Ok(())
@@ -277,10 +311,12 @@ impl Coordinator {
             StateEvent::Failed { error, .. } => Err(error.into()),
             StateEvent::Published { table, checkpoint, snapshot, .. } => {
                 let found = self.tables.iter().find(|known| known.table.name() == table);
-                let state = found.map(|known| known.state.clone()).ok_or_else(|| {
+                let found = found.map(|known| (known.operator, known.state.clone()));
+                let (operator, state) = found.ok_or_else(|| {
                     Error::internal(format!("a snapshot of the unknown table {table}"))
                 })?;
-                self.flight(checkpoint)?.states.push(StatePosition { state, table, snapshot });
+                let position = StatePosition { state, table, snapshot };
+                self.flight(checkpoint)?.states.push((operator, position));
                 Ok(())
             }
         }
@@ -295,49 +331,72 @@ impl Coordinator {
     }
 
     fn is_complete(&self, flight: &InFlight) -> bool {
-        flight.source.is_some()
-            && flight.frozen == self.settings.parallelism
-            && flight.staged == self.settings.parallelism
+        let mut staged = flight.staged.iter().zip(&self.settings.producers);
+        flight.sources.iter().all(Option::is_some)
+            && flight.frozen == self.settings.subtasks
+            && staged.all(|((files, without), producers)| files.len() + without == *producers)
             && flight.states.len() == self.tables.len()
     }
 
     /// Writes the document, which completes the checkpoint; then makes its output visible and
     /// lets go of old checkpoints.
-    fn complete(&mut self, mut flight: InFlight) -> Result<()> {
-        let Some(source) = flight.source else { return Ok(()) };
-        flight.files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        flight.states.sort_unstable_by(|a, b| a.state.cmp(&b.state));
-        self.committer.seal(&flight.files)?;
-        let checkpoint = Checkpoint {
-            id: flight.id,
-            time_ms: clock::epoch_ms(),
-            shape: self.settings.shape.clone(),
-            component: self.settings.component.clone(),
-            config_crc32: Some(self.settings.config_crc32),
-            source: source.position,
-            source_start: source.start,
-            closed: source.closed,
-            watermark: source.watermark,
-            states: flight.states,
-            sink: flight.files,
-            dead_letters: source.dead_letters,
-        };
+    fn complete(&mut self, flight: InFlight) -> Result<()> {
+        let begun = flight.begun;
+        let checkpoint = self.document(flight);
+        for (committer, sink) in self.committers.iter().zip(&checkpoint.sinks) {
+            committer.seal(&sink.files)?;
+        }
         let document_bytes = self.checkpoints.write(&checkpoint)?;
-        self.committer.commit(&checkpoint.sink)?;
-        let duration_ms = clock::whole_ms(clock::now() - flight.begun);
-        let sink_bytes: u64 = checkpoint.sink.iter().map(|file| file.bytes).sum();
+        for (committer, sink) in self.committers.iter_mut().zip(&checkpoint.sinks) {
+            committer.commit(&sink.files)?;
+        }
+        let duration_ms = clock::whole_ms(clock::now() - begun);
+        let files = checkpoint.sinks.iter().flat_map(|sink| &sink.files);
+        let sink_bytes: u64 = files.map(|file| file.bytes).sum();
         self.summary.completed += 1;
         self.summary.last = Some(checkpoint.id);
         self.summary.bytes += document_bytes + sink_bytes;
         self.remember(duration_ms);
         self.links.counters.checkpoint.set(checkpoint.id);
-        self.retain((checkpoint.id, checkpoint.states))?;
+        self.retain(Retained::of(&checkpoint))?;
         self.tell(Event::CheckpointCompleted {
             checkpoint: checkpoint.id,
             duration_ms,
-            rows_read: checkpoint.source.rows,
+            rows_read: checkpoint.rows(),
         });
         Ok(())
+    }
+
+    /// What is known of a checkpoint that is complete.
+    fn document(&self, flight: InFlight) -> Checkpoint {
+        let shape = self.settings.shape.clone();
+        let sources = shape.sources.iter().zip(flight.sources).filter_map(|(source, state)| {
+            let state = state?;
+            Some(SourceCheckpoint {
+                name: source.name.clone(),
+                position: state.position,
+                start: state.start,
+                closed: state.closed,
+                watermark: state.watermark,
+                dead_letters: state.dead_letters,
+            })
+        });
+        let sources = sources.collect();
+        let mut operators = self.settings.operators.clone();
+        for (operator, state) in flight.states {
+            if let Some(operator) = operators.get_mut(operator) {
+                operator.states.push(state);
+            }
+        }
+        for operator in &mut operators {
+            operator.states.sort_unstable_by(|a, b| a.state.cmp(&b.state));
+        }
+        let sinks = shape.sinks.iter().zip(flight.staged).map(|(sink, (mut files, _))| {
+            files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+            SinkCheckpoint { name: sink.name.clone(), files }
+        });
+        let sinks = sinks.collect();
+        Checkpoint { id: flight.id, time_ms: clock::epoch_ms(), shape, sources, operators, sinks }
     }
 
     /// Keeps this checkpoint and as many before it as are wanted. Documents go before what
@@ -345,12 +404,13 @@ impl Coordinator {
     fn retain(&mut self, newest: Retained) -> Result<()> {
         self.retained.push_back(newest);
         let surplus = self.retained.len().saturating_sub(self.settings.retained);
-        let gone: Vec<u64> = self.retained.drain(..surplus).map(|(id, _)| id).collect();
+        let gone: Vec<u64> = self.retained.drain(..surplus).map(|retained| retained.id).collect();
         self.checkpoints.remove(&gone)?;
-        for Table { state, table } in &self.tables {
-            let snapshot = |(id, states): &Retained| {
-                let position = states.iter().find(|position| position.state == *state)?;
-                Some((*id, position.snapshot))
+        for Table { table, .. } in &self.tables {
+            let snapshot = |retained: &Retained| {
+                let mut snapshots = retained.snapshots.iter();
+                let (_, snapshot) = snapshots.find(|(name, _)| name == table.name())?;
+                Some((retained.id, *snapshot))
             };
             let kept: Vec<(u64, i64)> = self.retained.iter().filter_map(snapshot).collect();
             table.retain(&kept)?;

@@ -13,7 +13,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// The file in the state directory whose content is the path of the dead-letter file.
+/// The file in the state directory whose content is the path of the dead-letter file; that of a
+/// source with a name begins in the same way.
 pub(crate) const MARKER: &str = "dead-letter.owned";
 /// The longest path.
 const PATH_LIMIT_BYTES: u64 = 64 << 10;
@@ -28,11 +29,11 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Refuses a file that has something in it and is not this pipeline's, or that is shorter
-    /// than at the checkpoint. Changes nothing.
+    /// Refuses a file that has something in it and is not of this source, in the pipeline of this
+    /// state directory, or that is shorter than at the checkpoint. Changes nothing.
     pub(crate) fn check(
         path: &Path,
-        state_directory: &Path,
+        (state_directory, source): (&Path, &str),
         checkpoint: Option<&DeadLetterPosition>,
         sync: bool,
     ) -> Result<Self> {
@@ -41,7 +42,12 @@ impl Claim {
             let message = format!("the dead-letter file {shown} {problem}; {way_out}");
             Err(Error::new(ErrorKind::Incompatible, message))
         };
-        let marker = state_directory.join(MARKER);
+        // The only source, in the short form of a pipeline file, has the name `source`.
+        let marker = match source {
+            "source" => MARKER.to_owned(),
+            source => format!("{MARKER}.{source}"),
+        };
+        let marker = state_directory.join(marker);
         let recorded = recorded_path(path, state_directory)?;
         let known = checkpoint.filter(|position| position.path == recorded);
         let length = known.map_or(0, |position| position.bytes);
@@ -181,7 +187,7 @@ mod tests {
         checkpoint: Option<&DeadLetterPosition>,
     ) -> Result<Claim> {
         let root = directory.path();
-        Claim::check(&root.join(name), &root.join("state"), checkpoint, true)
+        Claim::check(&root.join(name), (&root.join("state"), "source"), checkpoint, true)
     }
 
     fn open(

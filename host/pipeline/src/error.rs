@@ -1,5 +1,6 @@
 //! What can go wrong with a pipeline.
 
+use crate::config::enumerate;
 use std::fmt;
 use std::path::Path;
 
@@ -63,6 +64,16 @@ impl Error {
     /// A line of the pipeline file is wrong.
     pub(crate) fn config(file: &Path, line: u32, message: impl fmt::Display) -> Self {
         Self::new(ErrorKind::Config, format!("{}:{line}: {message}", file.display()))
+    }
+
+    /// All of these in one: their messages, one a line, and the kind of the first.
+    pub(crate) fn all(errors: Vec<Self>) -> Result<()> {
+        let mut errors = errors.into_iter();
+        let Some(first) = errors.next() else { return Ok(()) };
+        Err(errors.fold(first, |mut all, error| {
+            all.message = format!("{}\n{}", all.message, error.message);
+            all
+        }))
     }
 
     /// A failed operation on a file: says what was tried on which file.
@@ -153,4 +164,18 @@ pub(crate) fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| format!("; did you mean `{candidate}`?"))
         .unwrap_or_default()
+}
+
+/// A close name, or else all there are.
+pub(crate) fn suggestion_or_list<'a, I: Iterator<Item = &'a str>>(
+    name: &str,
+    known: impl Fn() -> I,
+    verb: &str,
+) -> String {
+    let close = suggestion(name, known());
+    if !close.is_empty() {
+        return close;
+    }
+    let known: Vec<&str> = known().collect();
+    format!("; {verb} {}", enumerate(&known, "and"))
 }

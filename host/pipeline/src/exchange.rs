@@ -2,8 +2,7 @@
 
 use crate::error::{Error, Result};
 use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
-use howdah_runtime::InputSpec;
-use howdah_state::{EncodedKeys, KeyEncoder, KeyGroups};
+use howdah_state::{Column, EncodedKeys, KeyEncoder, KeyGroups};
 use std::sync::Arc;
 
 /// Rows on their way to a subtask.
@@ -15,7 +14,9 @@ pub(crate) struct Rows {
     pub(crate) keys: EncodedKeys,
     /// The event time of each row.
     pub(crate) event_times: Vec<i64>,
-    /// The watermark before these rows.
+    /// The kind of each row, where they are of a changelog.
+    pub(crate) row_kinds: Option<Vec<u8>>,
+    /// The watermark before these rows, which the one who gets them knows.
     pub(crate) watermark: i64,
 }
 
@@ -31,7 +32,11 @@ impl Rows {
             Self {
                 batch: self.batch.slice(rows.start, rows.len()),
                 keys: self.keys.take(&indices),
-                event_times: self.event_times.get(rows).unwrap_or_default().to_vec(),
+                event_times: self.event_times.get(rows.clone()).unwrap_or_default().to_vec(),
+                row_kinds: self
+                    .row_kinds
+                    .as_ref()
+                    .map(|kinds| kinds.get(rows).unwrap_or_default().to_vec()),
                 watermark: self.watermark,
             }
         };
@@ -44,9 +49,11 @@ impl Rows {
 pub(crate) enum Message {
     /// The next rows.
     Rows(Rows),
-    /// The watermark has risen: no later row has an event time at or before it. Only for
-    /// operators that go by it.
+    /// The watermark has risen: no later row has an event time at or before it.
     Watermark(i64),
+    /// No rows come for a while: the watermark is not to be waited for. Rows or a watermark end
+    /// that.
+    Idle,
     /// All rows before belong to the checkpoint, none after.
     Barrier {
         /// Which one.
@@ -54,11 +61,11 @@ pub(crate) enum Message {
         /// Whether nothing follows.
         last: bool,
     },
-    /// There are no more rows; the last barrier follows.
+    /// There are no more rows, until there are; the last barrier follows.
     End,
 }
 
-/// Splits batches.
+/// Splits batches by the subtask that owns the key of each row.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     groups: KeyGroups,
@@ -70,8 +77,10 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    pub(crate) fn new(input: &InputSpec, key: Vec<usize>, groups: KeyGroups) -> Result<Self> {
-        let encoder = KeyEncoder::new(&input.key_columns())?;
+    /// Splits batches of these fields, by those that are the key.
+    pub(crate) fn new(fields: &[Column], key: Vec<usize>, groups: KeyGroups) -> Result<Self> {
+        let columns: Vec<Column> = key.iter().filter_map(|at| fields.get(*at).cloned()).collect();
+        let encoder = KeyEncoder::new(&columns)?;
         let subtasks = usize::try_from(groups.parallelism()).unwrap_or(usize::MAX);
         Ok(Self { groups, encoder, key, rows_of: vec![Vec::new(); subtasks] })
     }
@@ -81,12 +90,17 @@ impl Exchange {
         &mut self,
         batch: &RecordBatch,
         event_times: &[i64],
-        watermark: i64,
+        row_kinds: Option<&[u8]>,
     ) -> Result<Vec<Option<Rows>>> {
         let keys = self.encoder.encode(&key_columns(batch, &self.key)?)?;
         if let [_] = self.rows_of.as_slice() {
-            let rows =
-                Rows { batch: batch.clone(), keys, event_times: event_times.into(), watermark };
+            let rows = Rows {
+                batch: batch.clone(),
+                keys,
+                event_times: event_times.into(),
+                row_kinds: row_kinds.map(<[u8]>::to_vec),
+                watermark: i64::MIN,
+            };
             return Ok(vec![(batch.num_rows() > 0).then_some(rows)]);
         }
         for rows in &mut self.rows_of {
@@ -105,9 +119,10 @@ impl Exchange {
             }
             Ok(Some(Rows {
                 keys: keys.take(rows),
-                event_times: rows.iter().filter_map(|row| event_time(event_times, *row)).collect(),
+                event_times: take_values(event_times, rows),
+                row_kinds: row_kinds.map(|kinds| take_values(kinds, rows)),
                 batch: take_rows(batch, rows)?,
-                watermark,
+                watermark: i64::MIN,
             }))
         };
         self.rows_of.iter().map(take).collect()
@@ -123,8 +138,9 @@ pub(crate) fn key_columns(batch: &RecordBatch, key: &[usize]) -> Result<Vec<Arra
     key.iter().map(column).collect()
 }
 
-fn event_time(event_times: &[i64], row: u32) -> Option<i64> {
-    event_times.get(usize::try_from(row).ok()?).copied()
+fn take_values<T: Copy>(values: &[T], rows: &[u32]) -> Vec<T> {
+    let value = |row: &u32| values.get(usize::try_from(*row).ok()?).copied();
+    rows.iter().filter_map(value).collect()
 }
 
 fn take_rows(batch: &RecordBatch, rows: &[u32]) -> Result<RecordBatch> {
@@ -138,20 +154,15 @@ mod tests {
     use arrow_array::Int64Array;
     use arrow_array::cast::AsArray;
     use arrow_array::types::Int64Type;
-    use howdah_state::{Column, ColumnType};
+    use howdah_state::ColumnType;
 
     fn exchange(parallelism: u32) -> Exchange {
-        let input = InputSpec {
-            name: "rows".into(),
-            fields: vec![
-                Column::required("value", ColumnType::Int64),
-                Column::required("key", ColumnType::Int64),
-            ],
-            key: vec!["key".into()],
-            changelog: false,
-        };
+        let fields = [
+            Column::required("value", ColumnType::Int64),
+            Column::required("key", ColumnType::Int64),
+        ];
         let groups = KeyGroups::new(128, parallelism).expect("key groups");
-        Exchange::new(&input, vec![1], groups).expect("an exchange")
+        Exchange::new(&fields, vec![1], groups).expect("an exchange")
     }
 
     fn batch(rows: i64) -> RecordBatch {
@@ -165,12 +176,13 @@ mod tests {
     #[test]
     fn every_row_goes_to_the_one_subtask_that_owns_its_key() {
         let times: Vec<i64> = (100..1_100).collect();
-        let split = exchange(3).split(&batch(1_000), &times, 5).expect("split");
+        let split = exchange(3).split(&batch(1_000), &times, Some(&[2; 1_000])).expect("split");
         let mut owner = std::collections::BTreeMap::new();
         let mut seen = Vec::new();
         for (subtask, rows) in split.into_iter().enumerate() {
             let rows = rows.expect("37 keys reach three subtasks");
             assert_eq!(rows.keys.len(), rows.batch.num_rows());
+            assert_eq!(rows.row_kinds, Some(vec![2; rows.batch.num_rows()]));
             let values = rows.batch.column(0).as_primitive::<Int64Type>().values();
             let keys = rows.batch.column(1).as_primitive::<Int64Type>().values();
             assert!(values.is_sorted(), "the order of the source is kept");
@@ -187,16 +199,16 @@ mod tests {
     #[test]
     fn a_single_subtask_gets_the_batch_as_it_is() {
         let batch = batch(10);
-        let split = exchange(1).split(&batch, &[0; 10], i64::MIN).expect("split");
+        let split = exchange(1).split(&batch, &[0; 10], None).expect("split");
         let rows = split.into_iter().flatten().next().expect("rows");
         assert_eq!(rows.batch, batch);
     }
 
     #[test]
     fn a_subtask_without_rows_gets_nothing() {
-        let split = exchange(3).split(&batch(1), &[0], 0).expect("split");
+        let split = exchange(3).split(&batch(1), &[0], None).expect("split");
         assert_eq!(split.iter().flatten().count(), 1);
-        let split = exchange(1).split(&batch(0), &[], 0).expect("split");
+        let split = exchange(1).split(&batch(0), &[], None).expect("split");
         assert_eq!(split.iter().flatten().count(), 0);
     }
 }

@@ -91,7 +91,7 @@ impl Handle {
         self.join();
         let elapsed = clock::now() - self.started;
         let outcome = self.outcome.try_recv().unwrap_or_default();
-        let states = self.tables.iter().map(|Table { state, table }| StateSummary {
+        let states = self.tables.iter().map(|Table { state, table, .. }| StateSummary {
             state: state.clone(),
             table: table.name().to_owned(),
             metrics: table.metrics(),

@@ -59,6 +59,8 @@ pub(crate) fn isolate<T>(
 #[derive(Debug)]
 pub(crate) struct FailedRows {
     directory: PathBuf,
+    /// Part of the names of files; `None`: there is one operator.
+    operator: Option<String>,
     subtask: u32,
     sync: bool,
     /// The most of a run, over all subtasks.
@@ -72,14 +74,14 @@ pub(crate) struct FailedRows {
 }
 
 impl FailedRows {
-    /// One for each subtask. Removes the files of checkpoints after the one that the run goes on
-    /// from.
+    /// One for each subtask of an operator; `None` is the only one of its pipeline. Removes the files
+    /// of checkpoints after the one that the run goes on from.
     pub(crate) fn open(
         state_directory: &Path,
+        operator: Option<&str>,
         checkpoint: Option<u64>,
         parallelism: u32,
-        limit: u64,
-        sync: bool,
+        (limit, sync): (u64, bool),
         key: &[Column],
     ) -> Result<Vec<Self>> {
         let directory = state_directory.join(DIRECTORY);
@@ -92,6 +94,7 @@ impl FailedRows {
         let count = Arc::new(AtomicU64::new(0));
         let of = |subtask| Self {
             directory: directory.clone(),
+            operator: operator.map(str::to_owned),
             subtask,
             sync,
             limit,
@@ -164,7 +167,10 @@ impl FailedRows {
             return Ok(());
         }
         directory::create(&self.directory)?;
-        let name = format!("{checkpoint}-{}", self.subtask);
+        let name = match &self.operator {
+            None => format!("{checkpoint}-{}", self.subtask),
+            Some(operator) => format!("{checkpoint}-{operator}-{}", self.subtask),
+        };
         let path = self.directory.join(format!("{name}.ndjson"));
         let temporary = self.directory.join(format!("{name}.tmp"));
         directory::write(&path, &temporary, &self.lines, self.sync)?;
@@ -201,7 +207,6 @@ mod tests {
     use arrow_array::cast::AsArray;
     use arrow_array::types::Int64Type;
     use arrow_array::{ArrayRef, Int64Array};
-    use howdah_runtime::InputSpec;
     use howdah_state::{ColumnType, KeyGroups};
     use proptest::prelude::*;
     use std::collections::BTreeSet;
@@ -211,17 +216,11 @@ mod tests {
     }
 
     fn rows(values: &[i64]) -> Rows {
-        let input = InputSpec {
-            name: "rows".into(),
-            fields: key().to_vec(),
-            key: vec!["key".into()],
-            changelog: false,
-        };
         let groups = KeyGroups::new(128, 1).expect("key groups");
-        let mut exchange = Exchange::new(&input, vec![0], groups).expect("an exchange");
+        let mut exchange = Exchange::new(&key(), vec![0], groups).expect("an exchange");
         let column: ArrayRef = Arc::new(Int64Array::from(values.to_vec()));
         let batch = RecordBatch::try_from_iter([("key", column)]).expect("a batch");
-        let mut split = exchange.split(&batch, values, -1).expect("split");
+        let mut split = exchange.split(&batch, values, None).expect("split");
         split.remove(0).expect("rows")
     }
 
@@ -285,8 +284,8 @@ mod tests {
     }
 
     fn open(directory: &Path, checkpoint: Option<u64>, limit: u64) -> FailedRows {
-        let mut all =
-            FailedRows::open(directory, checkpoint, 2, limit, false, &key()).expect("opened");
+        let mut all = FailedRows::open(directory, None, checkpoint, 2, (limit, false), &key())
+            .expect("opened");
         all.remove(1)
     }
 
@@ -322,7 +321,7 @@ mod tests {
     fn more_than_the_limit_is_the_failure_of_the_operator() {
         let directory = tempfile::tempdir().expect("a directory");
         let mut all =
-            FailedRows::open(directory.path(), None, 2, 2, false, &key()).expect("opened");
+            FailedRows::open(directory.path(), None, None, 2, (2, false), &key()).expect("opened");
         let row = rows(&[7]).batch;
         for failed in &mut all {
             failed.add_row(&row, trap("trap")).expect("within the limit");

@@ -1,5 +1,6 @@
-//! Runs a pipeline: a file source, a keyed exchange to the subtasks of one operator, aligned
-//! barriers, checkpoints, and a sink whose files appear when their checkpoint is complete.
+//! Runs a pipeline: a graph of sources, operators and sinks, with keyed exchanges to the subtasks of
+//! operators, aligned barriers, checkpoints, and sinks whose files appear when their checkpoint is
+//! complete.
 //!
 //! ```no_run
 //! use howdah_pipeline::{Pipeline, PipelineConfig, StartOptions};
@@ -32,14 +33,17 @@ mod error;
 mod exchange;
 mod failure;
 mod fit;
+mod gate;
+mod graph;
 mod handle;
 mod isolation;
+mod launch;
 mod lock;
+mod outlet;
 mod paths;
 mod pipeline;
 mod progress;
 mod reader;
-mod resolved;
 mod restart;
 mod restore;
 mod sink;
@@ -49,8 +53,9 @@ mod summary;
 mod watermark;
 
 pub use checkpoint::{
-    Checkpoint, CheckpointEntry, Checkpoints, DeadLetterPosition, Shape, SinkFile, SourcePosition,
-    SourceStart, StatePosition, StateShape,
+    Checkpoint, CheckpointEntry, Checkpoints, DeadLetterPosition, InputShape, OperatorCheckpoint,
+    OperatorShape, Shape, SinkCheckpoint, SinkFile, SinkShape, SourceCheckpoint, SourcePosition,
+    SourceShape, SourceStart, StatePosition, StateShape,
 };
 pub use config::{
     CheckpointConfig, FilterValue, FinalNewline, Format, Located, OnError, OperatorConfig,

@@ -2,7 +2,7 @@
 
 use crate::config::{Located, PipelineConfig};
 use crate::directory::resolve;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::{checkpoint, dead_letter, pipeline, restore, sink};
 use std::path::{Path, PathBuf};
 
@@ -16,50 +16,79 @@ const STATE_DIRECTORY_ENTRIES: [&str; 6] = [
     sink::STDOUT_STAGING,
 ];
 
-/// Refuses a pipeline whose paths overlap. Changes nothing.
+/// Refuses a pipeline whose paths overlap; all that do are named. Changes nothing.
 pub(crate) fn check(config: &PipelineConfig) -> Result<()> {
     let state = resolve(&config.state_directory)?;
-    let source = resolve(&config.source.path.value)?;
-    let sink = config.sink.path.as_ref().map(located).transpose()?;
-    if let Some(Located { value: sink, line }) = &sink {
-        let refuse = |problem: String| {
-            let shown = sink.display();
+    let sources: Vec<PathBuf> =
+        config.sources.iter().map(|source| resolve(&source.path.value)).collect::<Result<_>>()?;
+    let sinks = config.sinks.iter().filter_map(|sink| sink.path.as_ref());
+    let sinks: Vec<Located<PathBuf>> = sinks.map(located).collect::<Result<_>>()?;
+    let mut errors = Vec::new();
+    for (index, sink) in sinks.iter().enumerate() {
+        let before = sinks.get(..index).unwrap_or_default();
+        if let Some(problem) = sink_problem(&sink.value, &state, &sources, before) {
+            let shown = sink.value.display();
             let message = format!("the output directory {shown} {problem}; name another one");
-            Err(config.error(*line, message))
-        };
-        if state.starts_with(sink) {
-            return refuse(format!("has the state directory {} in it", state.display()));
-        }
-        if let Some(entry) = entry_of(&state, sink) {
-            return refuse(format!("is in `{entry}` of the state directory"));
-        }
-        if source.starts_with(sink) {
-            return refuse(format!("has the source {} in it", source.display()));
+            errors.push(config.error(sink.line, message));
         }
     }
-    let Some(letters) = config.dead_letters() else { return Ok(()) };
-    let Located { value: letters, line } = located(letters)?;
-    let refuse = |problem: String| {
-        let shown = letters.display();
-        Err(config.error(line, format!("the dead-letter file {shown} {problem}; name another one")))
-    };
-    let component = resolve(&config.operator.component.value)?;
-    for (path, what) in [
-        (&source, "the source"),
-        (&component, "the component"),
-        (&resolve(&config.file)?, "the pipeline file"),
-    ] {
-        if letters == *path {
-            return refuse(format!("is {what}"));
+    let mut known = Vec::new();
+    for source in &sources {
+        known.push((source.clone(), "the source"));
+    }
+    for operator in &config.operators {
+        known.push((resolve(&operator.component.value)?, "the component"));
+    }
+    known.push((resolve(&config.file)?, "the pipeline file"));
+    for letters in config.sources.iter().filter_map(|source| source.dead_letters()) {
+        let Located { value: letters, line } = located(letters)?;
+        if let Some(problem) = letters_problem(&letters, &state, &known, &sinks) {
+            let shown = letters.display();
+            let message = format!("the dead-letter file {shown} {problem}; name another one");
+            errors.push(config.error(line, message));
         }
+        known.push((letters, "the dead-letter file of another source"));
     }
-    if sink.is_some_and(|sink| letters.starts_with(sink.value)) {
-        return refuse("is in the output directory".to_owned());
+    Error::all(errors)
+}
+
+/// What is wrong with an output directory.
+fn sink_problem(
+    sink: &Path,
+    state: &Path,
+    sources: &[PathBuf],
+    others: &[Located<PathBuf>],
+) -> Option<String> {
+    if state.starts_with(sink) {
+        return Some(format!("has the state directory {} in it", state.display()));
     }
-    match entry_of(&state, &letters) {
-        Some(entry) => refuse(format!("is `{entry}` of the state directory, or in it")),
-        None => Ok(()),
+    if let Some(entry) = entry_of(state, sink) {
+        return Some(format!("is in `{entry}` of the state directory"));
     }
+    if let Some(source) = sources.iter().find(|source| source.starts_with(sink)) {
+        return Some(format!("has the source {} in it", source.display()));
+    }
+    let overlaps =
+        |other: &&Located<PathBuf>| other.value.starts_with(sink) || sink.starts_with(&other.value);
+    let other = others.iter().find(overlaps)?;
+    Some(format!("and that of another sink, {}, overlap", other.value.display()))
+}
+
+/// What is wrong with a dead-letter file.
+fn letters_problem(
+    letters: &Path,
+    state: &Path,
+    known: &[(PathBuf, &str)],
+    sinks: &[Located<PathBuf>],
+) -> Option<String> {
+    if let Some((_, what)) = known.iter().find(|(path, _)| path == letters) {
+        return Some(format!("is {what}"));
+    }
+    if sinks.iter().any(|sink| letters.starts_with(&sink.value)) {
+        return Some("is in the output directory".to_owned());
+    }
+    let entry = entry_of(state, letters)?;
+    Some(format!("is `{entry}` of the state directory, or in it"))
 }
 
 fn located(path: &Located<PathBuf>) -> Result<Located<PathBuf>> {

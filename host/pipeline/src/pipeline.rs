@@ -1,43 +1,24 @@
 //! A prepared pipeline, and how it is started.
 
-use crate::checkpoint::{self, Checkpoint, Checkpoints};
-use crate::clock;
-use crate::config::{OperatorConfig, PipelineConfig, SinkType};
-use crate::coordinator::{Coordinator, Links, Settings, Table};
-use crate::dead_letter::{self, DeadLetters};
-use crate::directory;
+use crate::checkpoint::{Checkpoint, Checkpoints};
+use crate::config::{OperatorConfig, PipelineConfig, SinkConfig, SourceConfig};
+use crate::coordinator::Table;
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::Exchange;
-use crate::failure::Failure;
 use crate::fit::StoredTables;
-use crate::handle::{Event, Handle};
-use crate::isolation::FailedRows;
+use crate::graph::{Graph, SinkNode, SourceNode};
+use crate::handle::Handle;
+use crate::launch::{Launch, OpenSource, RestoredNodes};
 use crate::lock::Lock;
 use crate::paths;
-use crate::progress::Counters;
-use crate::reader::{RateLimit, Reader};
-use crate::resolved::Resolved;
 use crate::restore::{FreshStart, Restore};
-use crate::sink::{Committer, Sink, Staging};
-use crate::source::{self, Source, Start};
-use crate::subtask::Subtask;
-use crate::watermark::Watermark;
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crate::sink::Committer;
+use crate::source::{self, Start};
+use crate::{dead_letter, directory};
 use howdah_runtime::{Component, Context, Engine, Inspection, Instance, LoadOptions, OperatorSpec};
-use howdah_state::{Clock, KeyGroups, StateStore, StateTable, StoreOptions};
+use howdah_state::{Clock, StateStore, StateTable, StoreOptions};
 use std::fmt;
 use std::sync::Arc;
-use std::thread::JoinHandle;
-use std::time::Duration;
 
-/// Batches that wait before a subtask.
-const SUBTASK_QUEUE: usize = 8;
-/// Messages that wait before the sink, for each subtask.
-const SINK_QUEUE: usize = 4;
-/// Messages that wait before the coordinator.
-const REPORT_QUEUE: usize = 1_024;
-/// Events that wait for whoever listens.
-const EVENT_QUEUE: usize = 1_024;
 /// The file in the state directory that carries the lock.
 pub(crate) const LOCK: &str = "LOCK";
 /// The directory of the state tables in the state directory.
@@ -75,8 +56,9 @@ impl Default for StartOptions {
 /// A checked pipeline that holds the lock on its state directory and is ready to start.
 pub struct Pipeline {
     config: PipelineConfig,
-    component: Component,
-    resolved: Resolved,
+    /// One for each operator.
+    components: Vec<Component>,
+    graph: Graph,
     lock: Lock,
 }
 
@@ -87,25 +69,16 @@ impl fmt::Debug for Pipeline {
 }
 
 impl Pipeline {
-    /// Loads the component, resolves the columns and takes the lock on the state directory.
+    /// Loads the components, resolves the columns and takes the lock on the state directory.
     /// Whatever does not fit is refused here, with the line of the pipeline file.
     pub fn prepare(config: PipelineConfig, engine: &Engine) -> Result<Self> {
         paths::check(&config)?;
-        let located = |error| Error::from(error).at(&config.file, config.operator.component.line);
-        let OperatorConfig { component, limits, wasi, .. } = &config.operator;
-        let options = LoadOptions {
-            limits: limits.clone(),
-            wasi: wasi.clone(),
-            tenant: config.tenant.clone(),
-        };
-        let component = engine
-            .load_with(&component.value, &options)
-            .map_err(|error| located(in_full(error, &config, engine)))?;
-        let resolved = Resolved::of(&config, &component)?;
+        let components = load_components(&config, engine)?;
+        let graph = Graph::of(&config, &components)?;
         directory::create(&config.state_directory)?;
         let lock = config.state_directory.join(LOCK);
         let lock = Lock::acquire(&lock, &config.state_directory, &config.name)?;
-        Ok(Self { config, component, resolved, lock })
+        Ok(Self { config, components, graph, lock })
     }
 
     /// The configuration.
@@ -113,9 +86,9 @@ impl Pipeline {
         &self.config
     }
 
-    /// What the operator says it is.
-    pub fn operator(&self) -> &OperatorSpec {
-        &self.resolved.spec
+    /// What the operators say they are, in the order of the configuration's.
+    pub fn operators(&self) -> impl Iterator<Item = &OperatorSpec> {
+        self.graph.operators.iter().map(|operator| &operator.spec)
     }
 
     /// Starts the threads.
@@ -127,25 +100,17 @@ impl Pipeline {
         let state_directory = &self.config.state_directory;
         let sync = self.config.checkpoint.sync;
         let from = FreshStart::finish_first(state_directory, from)?;
-        let tables = StoredTables::of_pipeline(&self.config, &self.resolved.spec);
-        let shape = self.resolved.shape(&self.config);
+        let tables = StoredTables::of_pipeline(&self.config, &self.graph);
+        let shape = self.graph.shape(&self.config);
         let restore = Restore::choose(state_directory, from, &shape, &tables)?;
         let checkpoint = restore.checkpoint.as_ref();
         if let Some(checkpoint) = checkpoint {
             self.log_changes(checkpoint);
         }
         // All that may refuse comes before all that changes something on disk.
-        let position = checkpoint.map(|checkpoint| checkpoint.source);
-        let source = source::open(&self.config.source, Arc::clone(&self.resolved.plan), position)?;
-        let start = Start::read(&self.config.source.path.value)?;
-        if let Some(checkpoint) = checkpoint {
-            start.check(&self.config.source.path.value, checkpoint.source_start)?;
-        }
-        let mut committer = Committer::claim(&self.config, self.resolved.spec.outputs.first())?;
-        if checkpoint.is_none() && from == StartFrom::Latest && committer.has_parts()? {
-            return Err(self.orphaned_output());
-        }
-        let dead_letters = self.claim_dead_letters(checkpoint)?;
+        let sources = self.open_sources(checkpoint)?;
+        let mut committers =
+            self.claim_outputs(checkpoint.is_none() && from == StartFrom::Latest)?;
 
         let fresh_start = match from {
             StartFrom::Fresh => Some(FreshStart::begin(state_directory, sync)?),
@@ -154,69 +119,104 @@ impl Pipeline {
         // Documents go first: no crash may leave one whose output is gone.
         let checkpoints = Checkpoints::open(state_directory, sync)?;
         checkpoints.remove(&restore.obsolete)?;
-        let dead_letters = dead_letters.map(dead_letter::Claim::open).transpose()?;
-        let files = checkpoint.map(|checkpoint| (checkpoint.id, checkpoint.sink.as_slice()));
-        committer.recover(files)?;
+        let open = |(source, start, claim): (_, _, Option<dead_letter::Claim>)| {
+            let dead_letters = claim.map(dead_letter::Claim::open).transpose()?;
+            Ok(OpenSource { source, start, dead_letters })
+        };
+        let sources = sources.into_iter().map(open).collect::<Result<Vec<_>>>()?;
+        for (sink, committer) in self.config.sinks.iter().zip(&mut committers) {
+            let files = checkpoint.map(|checkpoint| {
+                let files = checkpoint.sink(&sink.name).map(|sink| sink.files.as_slice());
+                (checkpoint.id, files.unwrap_or_default())
+            });
+            committer.recover(files)?;
+        }
         if let Some(fresh_start) = fresh_start {
             fresh_start.end()?;
         }
         let (store, tables) = self.open_states(checkpoint, &clock)?;
         let instances = self.instantiate(&tables, checkpoint, &clock)?;
-        self.launch(Launch {
+        let Self { config, components, graph, lock } = self;
+        let launch = Launch {
+            config,
+            graph,
+            components,
+            lock,
             restore,
-            source,
-            start,
-            committer,
-            dead_letters,
+            sources,
+            committers,
             checkpoints,
             store,
             tables,
             instances,
-        })
+        };
+        launch.run()
     }
 
-    /// Says what else is another than it was. The operator's states fit, so it may be.
+    /// Says what else is another than it was. The operators' states fit, so it may be.
     fn log_changes(&self, checkpoint: &Checkpoint) {
-        let (operator, id) = (&self.config.operator, checkpoint.id);
-        let component = self.component.digest();
-        if checkpoint.component != component {
-            tracing::warn!(
-                "the component of operator `{}` has changed since checkpoint {id}: its SHA-256 was \
-                 {} and is {component}; its states fit",
-                operator.name,
-                checkpoint.component
-            );
-        }
-        if checkpoint.has_other_config(&operator.config) {
-            tracing::warn!(
-                "the configuration of operator `{}` has changed since checkpoint {id}",
-                operator.name
-            );
+        let id = checkpoint.id;
+        for (operator, component) in self.config.operators.iter().zip(&self.components) {
+            let Some(stored) = checkpoint.operator(&operator.name) else { continue };
+            let component = component.digest();
+            if stored.component != component {
+                tracing::warn!(
+                    "the component of operator `{}` has changed since checkpoint {id}: its SHA-256 \
+                     was {} and is {component}; its states fit",
+                    operator.name,
+                    stored.component
+                );
+            }
+            if stored.has_other_config(&operator.config) {
+                tracing::warn!(
+                    "the configuration of operator `{}` has changed since checkpoint {id}",
+                    operator.name
+                );
+            }
         }
     }
 
-    fn orphaned_output(&self) -> Error {
-        let path = self.config.sink.path.as_ref().map(|path| path.value.display().to_string());
-        Error::new(
-            ErrorKind::Incompatible,
-            format!(
-                "the output directory {} has output of an earlier run, but {} has no checkpoint \
-                 that it belongs to; start with --fresh to remove it",
-                path.unwrap_or_default(),
-                self.config.state_directory.display()
-            ),
-        )
-    }
-
-    /// Refuses a dead-letter file that is not this pipeline's.
-    fn claim_dead_letters(
+    /// The sources at the checkpoint, and their claims on dead-letter files.
+    #[expect(clippy::type_complexity, reason = "what comes of a source before it is changed")]
+    fn open_sources(
         &self,
         checkpoint: Option<&Checkpoint>,
-    ) -> Result<Option<dead_letter::Claim>> {
-        let Some(path) = self.config.dead_letter_file() else { return Ok(None) };
-        let position = checkpoint.and_then(|checkpoint| checkpoint.dead_letters.as_ref());
+    ) -> Result<Vec<(Box<dyn source::Source>, Start, Option<dead_letter::Claim>)>> {
         let (state_directory, sync) = (&self.config.state_directory, self.config.checkpoint.sync);
-        dead_letter::Claim::check(path, state_directory, position, sync).map(Some)
+        let open = |(config, node): (&SourceConfig, &SourceNode)| {
+            let stored = checkpoint.and_then(|checkpoint| checkpoint.source(&config.name));
+            let position = stored.map(|stored| stored.position);
+            let source = source::open(config, Arc::clone(&node.plan), position)?;
+            let start = Start::read(&config.path.value)?;
+            if let Some(stored) = stored {
+                start.check(&config.path.value, stored.start)?;
+            }
+            let Some(path) = config.dead_letter_file() else { return Ok((source, start, None)) };
+            let letters = stored.and_then(|stored| stored.dead_letters.as_ref());
+            let owner = (state_directory.as_path(), config.name.as_str());
+            let claim = dead_letter::Claim::check(path, owner, letters, sync)?;
+            Ok((source, start, Some(claim)))
+        };
+        self.config.sources.iter().zip(&self.graph.sources).map(open).collect()
+    }
+
+    /// Takes possession of where the sinks write. `begins`: there must be no output yet.
+    fn claim_outputs(&self, begins: bool) -> Result<Vec<Committer>> {
+        let claim = |(sink, node): (&SinkConfig, &SinkNode)| {
+            let committer = Committer::claim(&self.config, sink, node.output.as_ref())?;
+            if begins && committer.has_parts()? {
+                let path = sink.path.as_ref().map(|path| path.value.display().to_string());
+                let message = format!(
+                    "the output directory {} has output of an earlier run, but {} has no \
+                     checkpoint that it belongs to; start with --fresh to remove it",
+                    path.unwrap_or_default(),
+                    self.config.state_directory.display()
+                );
+                return Err(Error::new(ErrorKind::Incompatible, message));
+            }
+            Ok(committer)
+        };
+        self.config.sinks.iter().zip(&self.graph.sinks).map(claim).collect()
     }
 
     /// Opens the tables of all states and timers.
@@ -232,254 +232,104 @@ impl Pipeline {
             ..StoreOptions::default()
         };
         let store = StateStore::open(&self.config.warehouse(), &self.config.tenant, options)?;
-        let described = self.config.tables(&self.resolved.spec);
-        let mut tables = Vec::with_capacity(described.len());
-        for descriptor in described {
-            let state = descriptor.state.clone();
-            let restore = match checkpoint {
-                None => howdah_state::Restore::Fresh,
-                Some(checkpoint) => {
-                    let mut positions = checkpoint.states.iter();
-                    let position = positions.find(|position| position.state == state);
-                    let position = position.ok_or_else(|| {
-                        Error::internal(format!("the checkpoint lacks the state `{state}`"))
-                    })?;
-                    howdah_state::Restore::Snapshot(position.snapshot)
-                }
-            };
-            let table = store.open_table(&descriptor, restore)?;
-            tables.push(Table { state, table });
+        let mut tables = Vec::new();
+        let operators = self.config.operators.iter().zip(&self.graph.operators).enumerate();
+        for (index, (operator, node)) in operators {
+            for descriptor in self.config.tables(operator, &node.spec) {
+                let state = descriptor.state.clone();
+                let restore = match checkpoint {
+                    None => howdah_state::Restore::Fresh,
+                    Some(checkpoint) => {
+                        let stored = checkpoint.operator(&operator.name);
+                        let mut positions = stored.into_iter().flat_map(|stored| &stored.states);
+                        let position = positions.find(|position| position.state == state);
+                        let position = position.ok_or_else(|| {
+                            Error::internal(format!("the checkpoint lacks the state `{state}`"))
+                        })?;
+                        howdah_state::Restore::Snapshot(position.snapshot)
+                    }
+                };
+                let table = store.open_table(&descriptor, restore)?;
+                tables.push(Table { operator: index, state, table });
+            }
         }
         Ok((store, tables))
     }
 
+    /// For each operator its subtasks' instances.
     fn instantiate(
         &self,
         tables: &[Table],
         checkpoint: Option<&Checkpoint>,
         clock: &Clock,
-    ) -> Result<Vec<Instance>> {
-        let tables: Vec<StateTable> = tables.iter().map(|table| table.table.clone()).collect();
-        let instance = |subtask| {
-            let context = Context {
-                pipeline: self.config.name.clone(),
-                operator: self.config.operator.name.clone(),
-                subtask,
-                parallelism: self.config.parallelism,
-                key_groups: self.config.key_groups,
-                config: self.config.operator.config.clone(),
-                restored_from: checkpoint.map(|checkpoint| checkpoint.id),
-                watermark: checkpoint.and_then(|c| c.watermark).unwrap_or(i64::MIN),
-                clock: clock.clone(),
+    ) -> Result<Vec<Vec<Instance>>> {
+        let restored = RestoredNodes::of(&self.config, &self.graph, checkpoint);
+        let nodes = self.config.operators.iter().zip(&self.graph.operators).zip(&self.components);
+        let nodes = nodes.zip(&restored.operators).enumerate();
+        let instances = nodes.map(|(index, (((operator, node), component), restored))| {
+            let own = tables.iter().filter(|table| table.operator == index);
+            let own: Vec<StateTable> = own.map(|table| table.table.clone()).collect();
+            let instance = |subtask| {
+                let context = Context {
+                    pipeline: self.config.name.clone(),
+                    operator: operator.name.clone(),
+                    subtask,
+                    parallelism: operator.parallelism,
+                    key_groups: self.config.key_groups,
+                    config: operator.config.clone(),
+                    restored_from: checkpoint.map(|checkpoint| checkpoint.id),
+                    watermark: restored.watermark,
+                    clock: clock.clone(),
+                };
+                let mut instance =
+                    component.instantiate(&node.spec, context, &operator.limits, &own)?;
+                if operator.isolated_rows.is_some() {
+                    instance.keep_state_on_failure();
+                }
+                Ok(instance)
             };
-            let limits = &self.config.operator.limits;
-            let mut instance =
-                self.component.instantiate(&self.resolved.spec, context, limits, &tables)?;
-            if self.config.operator.isolated_rows.is_some() {
-                instance.keep_state_on_failure();
+            (0..operator.parallelism).map(instance).collect()
+        });
+        instances.collect()
+    }
+}
+
+/// The components of all operators.
+fn load_components(config: &PipelineConfig, engine: &Engine) -> Result<Vec<Component>> {
+    let mut components = Vec::with_capacity(config.operators.len());
+    let mut errors = Vec::new();
+    for operator in &config.operators {
+        let options = LoadOptions {
+            limits: operator.limits.clone(),
+            wasi: operator.wasi.clone(),
+            tenant: config.tenant.clone(),
+        };
+        match engine.load_with(&operator.component.value, &options) {
+            Ok(component) => components.push(component),
+            Err(error) => {
+                let error = Error::from(in_full(error, operator, engine));
+                errors.push(error.at(&config.file, operator.component.line));
             }
-            Ok(instance)
-        };
-        (0..self.config.parallelism).map(instance).collect()
-    }
-
-    /// Wires the threads and starts them.
-    fn launch(self, launch: Launch) -> Result<Handle> {
-        let config = &self.config;
-        let parallelism = usize::try_from(config.parallelism).unwrap_or(usize::MAX);
-        let counters = Arc::new(Counters::default());
-        let failure = Arc::new(Failure::new());
-        let (events, events_receiver) = bounded(EVENT_QUEUE);
-        let (reports, reports_receiver) = bounded(REPORT_QUEUE);
-        let (commands, commands_receiver) = bounded(2);
-        let (outcome, outcome_receiver) = bounded(1);
-        let (sink_sender, sink_receiver) = bounded(SINK_QUEUE * parallelism);
-        let (subtask_senders, subtask_receivers): (Vec<Sender<_>>, Vec<Receiver<_>>) =
-            (0..parallelism).map(|_| bounded(SUBTASK_QUEUE)).unzip();
-
-        let restored = launch.restore.checkpoint;
-        let restored_from = restored.as_ref().map(|checkpoint| checkpoint.id);
-        counters.checkpoint.set(restored_from.unwrap_or(0));
-        let watermark = restored.as_ref().and_then(|checkpoint| checkpoint.watermark);
-        let has_event_time = self.resolved.plan.has_event_time();
-        counters.set_watermark(watermark.filter(|_| has_event_time));
-        let groups = KeyGroups::new(config.key_groups, config.parallelism)?;
-        let reader = Reader {
-            source: launch.source,
-            start: launch.start,
-            exchange: Exchange::new(
-                &self.resolved.input,
-                self.resolved.plan.key().to_vec(),
-                groups,
-            )?,
-            watermark: has_event_time
-                .then(|| Watermark::new(config.source.watermark_delay_ms, watermark)),
-            announces_watermark: !self.resolved.spec.timers.is_empty()
-                || self.component.handlers().watermark,
-            dead_letters: launch.dead_letters,
-            earlier_dead_letters: restored
-                .as_ref()
-                .and_then(|checkpoint| checkpoint.dead_letters.clone()),
-            rate_limit: RateLimit::new(config.source.rate_limit_rows_per_second),
-            closed: restored.as_ref().is_some_and(|checkpoint| checkpoint.closed),
-            commands: commands_receiver,
-            reports: reports.clone(),
-            subtasks: subtask_senders,
-            counters: Arc::clone(&counters),
-            failure: Arc::clone(&failure),
-        };
-        let isolated_rows = config.operator.isolated_rows;
-        let mut failed_rows = FailedRows::open(
-            &config.state_directory,
-            restored_from,
-            config.parallelism,
-            isolated_rows.unwrap_or(0),
-            config.checkpoint.sync,
-            &self.resolved.spec.key_columns(),
-        )?
-        .into_iter()
-        .filter(|_| isolated_rows.is_some());
-        let staging = Staging {
-            directory: launch.committer.staging(),
-            format: config.sink.format,
-            header: config.sink.sink_type == SinkType::Files,
-            sync: config.checkpoint.sync,
-            base: restored_from.unwrap_or(0),
-        };
-        let sink =
-            Sink::new(staging, self.resolved.spec.outputs.first().cloned(), config.parallelism);
-        let links = Links {
-            commands,
-            reports: reports_receiver,
-            state_events: launch.store.events(),
-            events: events.clone(),
-            counters: Arc::clone(&counters),
-            failure: Arc::clone(&failure),
-        };
-        let settings = Settings {
-            interval: Duration::from_millis(config.checkpoint.interval_ms),
-            retained: config.checkpoint.retained,
-            parallelism,
-            shape: self.resolved.shape(config),
-            component: self.component.digest().to_owned(),
-            config_crc32: checkpoint::config_crc32(&config.operator.config),
-        };
-        let coordinator = Coordinator::new(
-            links,
-            settings,
-            launch.tables.clone(),
-            (launch.checkpoints, launch.committer),
-            launch.restore.retained,
-            launch.restore.next_id,
-        );
-
-        // From here on the handle's drop ends what was started.
-        let mut handle = Handle {
-            name: config.name.clone(),
-            restored_from,
-            started: clock::now(),
-            events: events_receiver,
-            reports: reports.clone(),
-            outcome: outcome_receiver,
-            threads: Vec::with_capacity(parallelism + 3),
-            counters: Arc::clone(&counters),
-            failure: Arc::clone(&failure),
-            tables: launch.tables,
-            store: Some(launch.store),
-            _lock: self.lock,
-        };
-        let _ = events.try_send(Event::Started { checkpoint: restored_from });
-        drop(events);
-        let role = |role: &str| format!("{}-{role}", config.name);
-        let failing = &failure;
-        handle.threads.push(spawn(&role("coordinator"), failing, move || {
-            let (done, result) = coordinator.run();
-            // The handle takes it after the thread has ended.
-            let _ = outcome.try_send(done);
-            result
-        })?);
-        let sink_reports = reports.clone();
-        let sink_failure = Arc::clone(&failure);
-        handle.threads.push(spawn(&role("sink"), failing, move || {
-            sink.run(&sink_receiver, &sink_reports, &sink_failure)
-        })?);
-        for ((number, instance), input) in (0..).zip(launch.instances).zip(subtask_receivers) {
-            let subtask = Subtask {
-                number,
-                instance,
-                key: self.resolved.plan.key().to_vec(),
-                input,
-                sink: sink_sender.clone(),
-                reports: reports.clone(),
-                counters: Arc::clone(&counters),
-                completed: restored_from.unwrap_or(0),
-                failed_rows: failed_rows.next(),
-                timers_singled: false,
-                failure: Arc::clone(&failure),
-            };
-            let role = role(&format!("subtask-{number}"));
-            handle.threads.push(spawn(&role, failing, move || subtask.run())?);
         }
-        handle.threads.push(spawn(&role("source"), failing, move || reader.run())?);
-        Ok(handle)
     }
+    Error::all(errors)?;
+    Ok(components)
 }
 
 /// Every difference from the contract, where one of them is why the component is refused.
 fn in_full(
     error: howdah_runtime::Error,
-    config: &PipelineConfig,
+    operator: &OperatorConfig,
     engine: &Engine,
 ) -> howdah_runtime::Error {
     if error.kind() != howdah_runtime::ErrorKind::Component {
         return error;
     }
-    let Ok(mut inspection) = Inspection::read(&config.operator.component.value) else {
+    let Ok(mut inspection) = Inspection::read(&operator.component.value) else {
         return error;
     };
-    if config.operator.wasi.is_some() && engine.permits_wasi() {
+    if operator.wasi.is_some() && engine.permits_wasi() {
         inspection.grant_wasi();
     }
     inspection.refusal_error().unwrap_or(error)
-}
-
-/// What has been opened for a run.
-struct Launch {
-    restore: Restore,
-    source: Box<dyn Source>,
-    start: Start,
-    committer: Committer,
-    dead_letters: Option<DeadLetters>,
-    checkpoints: Checkpoints,
-    store: StateStore,
-    tables: Vec<Table>,
-    instances: Vec<Instance>,
-}
-
-/// Starts a thread whose failure, or panic, ends the pipeline.
-fn spawn(
-    name: &str,
-    failure: &Arc<Failure>,
-    run: impl FnOnce() -> Result<()> + Send + 'static,
-) -> Result<JoinHandle<()>> {
-    let guard = Guard { name: name.to_owned(), failure: Arc::clone(failure) };
-    clock::spawn(name, move || {
-        if let Err(error) = run() {
-            guard.failure.raise(error);
-        }
-    })
-}
-
-/// Raises a failure when its thread panics.
-struct Guard {
-    name: String,
-    failure: Arc<Failure>,
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.failure.raise(Error::internal(format!("the thread {} panicked", self.name)));
-        }
-    }
 }

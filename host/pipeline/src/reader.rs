@@ -1,16 +1,17 @@
-//! The thread that reads the source: batches to the subtasks, barriers where it is told.
+//! The thread that reads a source: batches to those who take them, barriers where it is told.
 
 use crate::checkpoint::DeadLetterPosition;
 use crate::clock;
 use crate::coordinator::{Command, Report, SourceState};
 use crate::dead_letter::DeadLetters;
 use crate::error::Result;
-use crate::exchange::{Exchange, Message};
 use crate::failure::Failure;
+use crate::outlet::Outlets;
 use crate::progress::Counters;
 use crate::source::{Rejected, Source, Start};
 use crate::watermark::Watermark;
 use crossbeam_channel::{Receiver, Sender};
+use howdah_runtime::Output;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,27 +19,26 @@ use std::time::{Duration, Instant};
 /// Rows of a batch.
 const BATCH_ROWS: usize = 8_192;
 
-/// A source, the exchange behind it, and their channels.
+/// A source and its channels.
 pub(crate) struct Reader {
+    /// Which source it is.
+    pub(crate) number: usize,
     pub(crate) source: Box<dyn Source>,
     pub(crate) start: Start,
-    pub(crate) exchange: Exchange,
+    pub(crate) outlets: Outlets,
     /// `None`: rows have no event times.
     pub(crate) watermark: Option<Watermark>,
-    /// Whether the operator goes by the watermark, so that every subtask must hear of it.
-    pub(crate) announces_watermark: bool,
     /// Where malformed rows go that are not just counted.
     pub(crate) dead_letters: Option<DeadLetters>,
     /// Where they went in an earlier run: what is there then stays, should they go there again.
     pub(crate) earlier_dead_letters: Option<DeadLetterPosition>,
     /// Rows a second at most.
     pub(crate) rate_limit: Option<RateLimit>,
-    /// Whether the operator was closed at the checkpoint that the run goes on from.
+    /// Whether those who take the rows knew of the end, at the checkpoint that the run goes on
+    /// from.
     pub(crate) closed: bool,
     pub(crate) commands: Receiver<Command>,
     pub(crate) reports: Sender<Report>,
-    /// One for each subtask.
-    pub(crate) subtasks: Vec<Sender<Message>>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) failure: Arc<Failure>,
 }
@@ -46,8 +46,10 @@ pub(crate) struct Reader {
 impl Reader {
     /// Reads until the last barrier, a failure, or the end of those it talks to.
     pub(crate) fn run(mut self) -> Result<()> {
-        self.counters.bytes_total.set(self.source.length_bytes());
-        self.counters.bytes_read.set(self.source.position().byte_offset);
+        self.counters.source(self.number, |source| {
+            source.bytes_total.set(self.source.length_bytes());
+            source.bytes_read.set(self.source.position().byte_offset);
+        });
         if self.read()?.is_break() || self.close().is_break() {
             return Ok(());
         }
@@ -74,41 +76,28 @@ impl Reader {
             let read = self.source.position().rows.saturating_sub(rows_before);
             self.closed = false;
             self.set_aside(&batch.rejected)?;
-            let watermark = self.watermark().unwrap_or(i64::MIN);
-            let split = self.exchange.split(&batch.rows, &batch.event_times, watermark)?;
             let before = self.watermark();
             if let Some(watermark) = &mut self.watermark {
                 watermark.observe(&batch.event_times);
             }
-            self.count(read, batch.filtered);
-            for (subtask, rows) in self.subtasks.iter().zip(split) {
-                let Some(rows) = rows else { continue };
-                // A subtask ends early only when the pipeline fails.
-                if subtask.send(Message::Rows(rows)).is_err() {
-                    return Ok(ControlFlow::Break(()));
-                }
+            self.count(read, batch.filtered, batch.rows.num_rows());
+            let rows = Output {
+                port: 0,
+                batch: batch.rows,
+                timestamps: batch.event_times,
+                row_kinds: None,
+            };
+            if self.outlets.rows(&rows)?.is_break() {
+                return Ok(ControlFlow::Break(()));
             }
             let risen = self.watermark().filter(|watermark| Some(*watermark) > before);
-            if risen.is_some_and(|watermark| self.announce(watermark).is_break()) {
+            if risen.is_some_and(|watermark| self.outlets.watermark(watermark).is_break()) {
                 return Ok(ControlFlow::Break(()));
             }
             if let Some(limit) = &mut self.rate_limit {
                 limit.spend(read);
             }
         }
-    }
-
-    /// Tells all subtasks of the watermark, also those that got no rows.
-    fn announce(&self, watermark: i64) -> ControlFlow<()> {
-        if !self.announces_watermark {
-            return ControlFlow::Continue(());
-        }
-        for subtask in &self.subtasks {
-            if subtask.send(Message::Watermark(watermark)).is_err() {
-                return ControlFlow::Break(());
-            }
-        }
-        ControlFlow::Continue(())
     }
 
     /// Obeys the commands that are there; with a rate limit, those that come until it is time
@@ -148,12 +137,10 @@ impl Reader {
             closed: self.closed,
             dead_letters,
         };
-        for subtask in &self.subtasks {
-            if subtask.send(Message::Barrier { checkpoint, last }).is_err() {
-                return Ok(ControlFlow::Break(()));
-            }
+        if self.outlets.barrier(checkpoint, last).is_break() {
+            return Ok(ControlFlow::Break(()));
         }
-        let reported = self.reports.send(Report::Source { checkpoint, state });
+        let reported = self.reports.send(Report::Source { checkpoint, source: self.number, state });
         Ok(if last || reported.is_err() {
             ControlFlow::Break(())
         } else {
@@ -161,15 +148,13 @@ impl Reader {
         })
     }
 
-    /// The input is at its end. The operator hears of it once, however often the pipeline is
-    /// run again without new rows.
+    /// The input is at its end. Those who take the rows hear of it once, however often the
+    /// pipeline is run again without new rows.
     fn close(&mut self) -> ControlFlow<()> {
         if !self.closed {
             self.closed = true;
-            for subtask in &self.subtasks {
-                if subtask.send(Message::End).is_err() {
-                    return ControlFlow::Break(());
-                }
+            if self.outlets.end().is_break() {
+                return ControlFlow::Break(());
             }
         }
         if self.reports.send(Report::SourceEnded).is_err() {
@@ -195,12 +180,14 @@ impl Reader {
         Ok(())
     }
 
-    fn count(&self, read: u64, filtered: u64) {
-        let to_usize = |number| usize::try_from(number).unwrap_or(usize::MAX);
-        self.counters.rows_read.add(to_usize(read));
-        self.counters.rows_filtered.add(to_usize(filtered));
-        self.counters.bytes_read.set(self.source.position().byte_offset);
-        self.counters.set_watermark(self.watermark());
+    fn count(&self, read: u64, filtered: u64, kept: usize) {
+        self.counters.rows_read.add_u64(read);
+        self.counters.rows_filtered.add_u64(filtered);
+        self.counters.rows_in.add(kept);
+        self.counters.source(self.number, |source| {
+            source.bytes_read.set(self.source.position().byte_offset);
+            source.set_watermark(self.watermark());
+        });
     }
 }
 

@@ -32,7 +32,7 @@ impl Default for RestartPolicy {
 /// ```no_run
 /// use howdah_pipeline::{Pipeline, PipelineConfig, Restarts, StartFrom, StartOptions, Summary};
 /// # fn run(config: PipelineConfig, engine: &howdah_runtime::Engine) -> howdah_pipeline::Result<Summary> {
-/// let mut restarts = Restarts::new(config.operator.restart);
+/// let mut restarts = Restarts::new(config.restart());
 /// loop {
 ///     let pipeline = Pipeline::prepare(config.clone(), engine)?;
 ///     match pipeline.start(StartOptions::default())?.wait() {

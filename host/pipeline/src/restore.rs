@@ -1,11 +1,14 @@
 //! Chooses the checkpoint that a run goes on from.
 
-use crate::checkpoint::{Checkpoint, CheckpointEntry, Checkpoints, Shape};
+use crate::checkpoint::{
+    Checkpoint, CheckpointEntry, Checkpoints, InputShape, OperatorShape, Shape, SinkShape,
+    SourceShape,
+};
 use crate::config::enumerate;
 use crate::coordinator::Retained;
 use crate::directory;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fit::{self, CompareTable, StateFit};
+use crate::fit::{self, CompareTable, StateFit, Stored};
 use crate::pipeline::StartFrom;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -108,8 +111,8 @@ impl Restore {
             kept.into_iter().partition(|entry| entry.checkpoint.is_ok());
         let earlier = whole.into_iter().filter_map(|entry| entry.checkpoint.ok());
         let mut retained: Vec<Retained> =
-            earlier.map(|checkpoint| (checkpoint.id, checkpoint.states)).collect();
-        retained.push((checkpoint.id, checkpoint.states.clone()));
+            earlier.map(|checkpoint| Retained::of(&checkpoint)).collect();
+        retained.push(Retained::of(&checkpoint));
         let obsolete = damaged.iter().chain(&later).map(|entry| entry.id).collect();
         Ok(Self { checkpoint: Some(checkpoint), retained, obsolete, next_id: last_id + 1 })
     }
@@ -141,35 +144,27 @@ fn offer(error: Error, earlier: &[CheckpointEntry]) -> Error {
 /// Refuses a pipeline that differs from the checkpoint's, and says in what.
 fn compare(checkpoint: &Checkpoint, wanted: &Shape, tables: &dyn CompareTable) -> Result<()> {
     let stored = &checkpoint.shape;
-    let mut differences = Vec::new();
-    let mut differ = |what: &str, stored: &str, wanted: &str| {
-        if stored != wanted {
-            differences.push(format!("{what} was {stored} and is {wanted}"));
-        }
-    };
+    let mut differences = Differences::default();
+    differences.of("the pipeline's name", &stored.pipeline, &wanted.pipeline);
+    differences.of("the tenant", &stored.tenant, &wanted.tenant);
+    for (what, stored, wanted) in pairs("source", &stored.sources, &wanted.sources) {
+        differences.of_sources(&what, stored, wanted);
+    }
+    for (what, stored, wanted) in pairs("operator", &stored.operators, &wanted.operators) {
+        differences.of_operators(&what, stored, wanted);
+    }
     let number = |number: u32| number.to_string();
-    differ("the pipeline's name", &stored.pipeline, &wanted.pipeline);
-    differ("the tenant", &stored.tenant, &wanted.tenant);
-    differ("the source's path", &stored.source_path, &wanted.source_path);
-    differ("the source's format", &stored.source_format, &wanted.source_format);
-    let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "none".to_owned());
-    let list = |list: &[String]| match list {
-        [] => "none".to_owned(),
-        list => format!("({})", list.join(", ")),
-    };
-    differ("the source's event-time", &name(&stored.event_time), &name(&wanted.event_time));
-    differ("the source's filter", &list(&stored.filter), &list(&wanted.filter));
-    differ("the source's schema", &list(&stored.schema), &list(&wanted.schema));
-    differ("the operator's input", &list(&stored.columns), &list(&wanted.columns));
-    differ("the parallelism", &number(stored.parallelism), &number(wanted.parallelism));
-    differ("the number of key groups", &number(stored.key_groups), &number(wanted.key_groups));
-    differ("the operator's name", &stored.operator, &wanted.operator);
-    differ("the sink's type", &stored.sink, &wanted.sink);
-    differ("the sink's path", &name(&stored.sink_path), &name(&wanted.sink_path));
-    differ("the sink's format", &stored.sink_format, &wanted.sink_format);
-    let states = fit::states(checkpoint, &wanted.states, tables)?;
-    differences.extend(states.iter().filter(|state| state.refused).map(difference));
-    if differences.is_empty() {
+    let key_groups = (number(stored.key_groups), number(wanted.key_groups));
+    differences.of("the number of key groups", &key_groups.0, &key_groups.1);
+    for (what, stored, wanted) in pairs("sink", &stored.sinks, &wanted.sinks) {
+        differences.of_sinks(&what, stored, wanted);
+    }
+    for operator in &wanted.operators {
+        let stored = Stored::of(checkpoint, &operator.name);
+        let states = fit::states(&stored, &operator.states, tables)?;
+        differences.0.extend(states.iter().filter(|state| state.refused).map(difference));
+    }
+    if differences.0.is_empty() {
         return Ok(());
     }
     Err(Error::new(
@@ -177,9 +172,151 @@ fn compare(checkpoint: &Checkpoint, wanted: &Shape, tables: &dyn CompareTable) -
         format!(
             "the pipeline has changed since its last checkpoint: {}; undo the change, or start \
              from the beginning with --fresh",
-            differences.join(", ")
+            differences.0.join(", ")
         ),
     ))
+}
+
+/// A node that has a name.
+trait Named {
+    fn name(&self) -> &str;
+}
+
+impl Named for SourceShape {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Named for OperatorShape {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Named for SinkShape {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// What they are called, and those of the same name. One alone is the same whatever its name.
+fn pairs<'a, T: Named>(
+    kind: &str,
+    stored: &'a [T],
+    wanted: &'a [T],
+) -> Vec<(String, Option<&'a T>, Option<&'a T>)> {
+    if let ([stored], [wanted]) = (stored, wanted) {
+        return vec![(format!("the {kind}"), Some(stored), Some(wanted))];
+    }
+    let find = |all: &'a [T], name: &str| all.iter().find(|node| node.name() == name);
+    let gone = stored.iter().filter(|node| find(wanted, node.name()).is_none());
+    let gone = gone.map(|node| (node, Some(node), None));
+    let others = wanted.iter().map(|node| (node, find(stored, node.name()), Some(node)));
+    let called = |node: &T| format!("{kind} `{}`", node.name());
+    gone.chain(others).map(|(node, stored, wanted)| (called(node), stored, wanted)).collect()
+}
+
+/// In what a pipeline differs from the checkpoint's.
+#[derive(Default)]
+struct Differences(Vec<String>);
+
+impl Differences {
+    fn of(&mut self, what: &str, stored: &str, wanted: &str) {
+        if stored != wanted {
+            self.0.push(format!("{what} was {stored} and is {wanted}"));
+        }
+    }
+
+    /// Both, if both are there.
+    fn both<'a, T>(
+        &mut self,
+        what: &str,
+        stored: Option<&'a T>,
+        wanted: Option<&'a T>,
+    ) -> Option<(&'a T, &'a T)> {
+        match (stored, wanted) {
+            (Some(stored), Some(wanted)) => return Some((stored, wanted)),
+            (Some(_), None) => self.0.push(format!("{what} is gone")),
+            (None, _) => self.0.push(format!("{what} is new")),
+        }
+        None
+    }
+
+    fn of_sources(
+        &mut self,
+        what: &str,
+        stored: Option<&SourceShape>,
+        wanted: Option<&SourceShape>,
+    ) {
+        let Some((stored, wanted)) = self.both(what, stored, wanted) else { return };
+        self.of(&format!("{what}'s name"), &stored.name, &wanted.name);
+        self.of(&format!("{what}'s path"), &stored.path, &wanted.path);
+        self.of(&format!("{what}'s format"), &stored.format, &wanted.format);
+        let times = (or_none(&stored.event_time), or_none(&wanted.event_time));
+        self.of(&format!("{what}'s event-time"), times.0, times.1);
+        self.of(&format!("{what}'s filter"), &list(&stored.filter), &list(&wanted.filter));
+        self.of(&format!("{what}'s schema"), &list(&stored.schema), &list(&wanted.schema));
+    }
+
+    fn of_operators(
+        &mut self,
+        what: &str,
+        stored: Option<&OperatorShape>,
+        wanted: Option<&OperatorShape>,
+    ) {
+        let Some((stored, wanted)) = self.both(what, stored, wanted) else { return };
+        let several = stored.inputs.len() != 1 || wanted.inputs.len() != 1;
+        for (index, input) in wanted.inputs.iter().enumerate() {
+            let called = match &input.name {
+                Some(name) if several => format!("{what}'s input `{name}`"),
+                _ => format!("{what}'s input"),
+            };
+            self.of_inputs(&called, stored.inputs.get(index), Some(input));
+        }
+        for input in stored.inputs.iter().skip(wanted.inputs.len()) {
+            let name = or_none(&input.name);
+            self.of_inputs(&format!("{what}'s input `{name}`"), Some(input), None);
+        }
+        let parallelism = (stored.parallelism.to_string(), wanted.parallelism.to_string());
+        let called = match what {
+            "the operator" => "the parallelism".to_owned(),
+            what => format!("{what}'s parallelism"),
+        };
+        self.of(&called, &parallelism.0, &parallelism.1);
+        self.of(&format!("{what}'s name"), &stored.name, &wanted.name);
+    }
+
+    fn of_inputs(&mut self, what: &str, stored: Option<&InputShape>, wanted: Option<&InputShape>) {
+        let Some((stored, wanted)) = self.both(what, stored, wanted) else { return };
+        if stored.name.is_some() {
+            self.of(&format!("{what}'s name"), or_none(&stored.name), or_none(&wanted.name));
+        }
+        self.of(&format!("{what}'s origin"), &stored.from, &wanted.from);
+        self.of(what, &list(&stored.columns), &list(&wanted.columns));
+    }
+
+    fn of_sinks(&mut self, what: &str, stored: Option<&SinkShape>, wanted: Option<&SinkShape>) {
+        let Some((stored, wanted)) = self.both(what, stored, wanted) else { return };
+        self.of(&format!("{what}'s name"), &stored.name, &wanted.name);
+        if stored.from.is_some() {
+            self.of(&format!("{what}'s input"), or_none(&stored.from), or_none(&wanted.from));
+        }
+        self.of(&format!("{what}'s type"), &stored.kind, &wanted.kind);
+        self.of(&format!("{what}'s path"), or_none(&stored.path), or_none(&wanted.path));
+        self.of(&format!("{what}'s format"), &stored.format, &wanted.format);
+    }
+}
+
+fn or_none(name: &Option<String>) -> &str {
+    name.as_deref().unwrap_or("none")
+}
+
+fn list(list: &[String]) -> String {
+    match list {
+        [] => "none".to_owned(),
+        list => format!("({})", list.join(", ")),
+    }
 }
 
 /// A state that cannot go on.
@@ -203,7 +340,7 @@ mod tests {
     struct Rigid;
 
     impl CompareTable for Rigid {
-        fn compare(&self, state: &str, snapshot: i64) -> Result<Vec<SchemaChange>> {
+        fn compare(&self, _: &str, state: &str, snapshot: i64) -> Result<Vec<SchemaChange>> {
             Ok(vec![SchemaChange {
                 what: format!("value column 0 of {state} at {snapshot}"),
                 stored: "`price` int64".into(),
@@ -217,8 +354,8 @@ mod tests {
     struct Supple;
 
     impl CompareTable for Supple {
-        fn compare(&self, state: &str, snapshot: i64) -> Result<Vec<SchemaChange>> {
-            let mut changes = Rigid.compare(state, snapshot)?;
+        fn compare(&self, of: &str, state: &str, snapshot: i64) -> Result<Vec<SchemaChange>> {
+            let mut changes = Rigid.compare(of, state, snapshot)?;
             changes.iter_mut().for_each(|change| change.refused = None);
             Ok(changes)
         }
@@ -255,7 +392,7 @@ mod tests {
     fn the_newest_checkpoint_is_chosen() {
         let restore = choose(&directory(&[5, 6, 7]), StartFrom::Latest).expect("chosen");
         assert_eq!(restore.checkpoint.expect("one").id, 7);
-        let retained: Vec<u64> = restore.retained.iter().map(|(id, _)| *id).collect();
+        let retained: Vec<u64> = restore.retained.iter().map(|retained| retained.id).collect();
         assert_eq!((retained, restore.obsolete, restore.next_id), (vec![5, 6, 7], vec![], 8));
     }
 
@@ -316,8 +453,8 @@ mod tests {
     fn a_changed_pipeline_is_refused_with_what_differs() {
         let directory = directory(&[1]);
         let mut shape = example(1).shape;
-        shape.parallelism = 3;
-        shape.states[0].value = vec!["price utf8".into()];
+        shape.operators[0].parallelism = 3;
+        shape.operators[0].states[0].value = vec!["price utf8".into()];
         let error = Restore::choose(directory.path(), StartFrom::Latest, &shape, &Rigid)
             .expect_err("incompatible");
         assert_eq!(error.kind(), ErrorKind::Incompatible);
@@ -335,7 +472,7 @@ mod tests {
     fn a_changed_state_that_its_table_takes_is_taken() {
         let directory = directory(&[1]);
         let mut shape = example(1).shape;
-        shape.states[0].value.push("currency utf8 nullable".into());
+        shape.operators[0].states[0].value.push("currency utf8 nullable".into());
         let choose = |tables| Restore::choose(directory.path(), StartFrom::Latest, &shape, tables);
         assert_eq!(choose(&Supple).expect("chosen").checkpoint.expect("one").id, 1);
         choose(&Rigid).expect_err("incompatible");
@@ -350,13 +487,14 @@ mod tests {
             let restore = Restore::choose(directory.path(), StartFrom::Latest, &shape, &Supple);
             restore.expect_err("incompatible").to_string()
         };
-        let version = refused(|shape| shape.states[0].schema_version = 2);
+        let version = refused(|shape| shape.operators[0].states[0].schema_version = 2);
         assert!(version.contains("version 1) and is (key: bidder int64"), "{version}");
-        let gone = refused(|shape| shape.states.clear());
+        let gone = refused(|shape| shape.operators[0].states.clear());
         assert!(gone.contains("version 1) and is gone"), "{gone}");
         let new = refused(|shape| {
-            let state = StateShape { state: "other".into(), ..shape.states[0].clone() };
-            shape.states.push(state);
+            let state =
+                StateShape { state: "other".into(), ..shape.operators[0].states[0].clone() };
+            shape.operators[0].states.push(state);
         });
         assert!(new.contains("state `other` was not there and is ("), "{new}");
     }
@@ -372,22 +510,25 @@ mod tests {
         };
         for (change, expected) in [
             (
-                (|shape| shape.event_time = None) as fn(&mut Shape),
+                (|shape| shape.sources[0].event_time = None) as fn(&mut Shape),
                 "the source's event-time was date_time and is none",
             ),
             (|shape| shape.tenant = "other".into(), "the tenant was default and is other"),
-            (|shape| shape.filter.clear(), "the source's filter was (event_type = 2) and is none"),
             (
-                |shape| shape.schema.push("price int64".into()),
+                |shape| shape.sources[0].filter.clear(),
+                "the source's filter was (event_type = 2) and is none",
+            ),
+            (
+                |shape| shape.sources[0].schema.push("price int64".into()),
                 "the source's schema was none and is (price int64)",
             ),
             (
-                |shape| shape.columns.truncate(1),
+                |shape| shape.operators[0].inputs[0].columns.truncate(1),
                 "the operator's input was (bidder = bidder, price = price) and is (bidder = \
                  bidder)",
             ),
             (
-                |shape| shape.sink_format = "ndjson".into(),
+                |shape| shape.sinks[0].format = "ndjson".into(),
                 "the sink's format was csv and is ndjson",
             ),
         ] {

@@ -57,6 +57,8 @@ pub(crate) struct Staging {
 
 /// The thread that writes.
 pub(crate) struct Sink {
+    /// Which sink it is.
+    number: usize,
     staging: Staging,
     output: Option<OutputSpec>,
     /// For each subtask its open file.
@@ -66,9 +68,15 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// A sink for the operator's output; `None`: it has none.
-    pub(crate) fn new(staging: Staging, output: Option<OutputSpec>, parallelism: u32) -> Self {
-        Self { staging, output, files: (0..parallelism).map(|_| None).collect(), next_file: 1 }
+    /// A sink for an output, of so many producers; `None`: there is none.
+    pub(crate) fn new(
+        number: usize,
+        staging: Staging,
+        output: Option<OutputSpec>,
+        producers: usize,
+    ) -> Self {
+        let files = (0..producers).map(|_| None).collect();
+        Self { number, staging, output, files, next_file: 1 }
     }
 
     /// Writes until all subtasks have ended.
@@ -90,7 +98,8 @@ impl Sink {
                 }
                 SinkMessage::Barrier { subtask, checkpoint } => {
                     let file = self.seal(subtask, checkpoint)?;
-                    if reports.send(Report::Staged { checkpoint, file }).is_err() {
+                    if reports.send(Report::Staged { checkpoint, sink: self.number, file }).is_err()
+                    {
                         break;
                     }
                 }

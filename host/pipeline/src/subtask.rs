@@ -2,13 +2,14 @@
 
 use crate::coordinator::Report;
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::{Message, Rows, key_columns};
+use crate::exchange::{Rows, key_columns};
 use crate::failure::Failure;
+use crate::gate::{Arrival, Gate, Nothing};
 use crate::isolation::{FailedRows, isolate};
+use crate::outlet::Outlets;
 use crate::progress::Counters;
-use crate::sink::SinkMessage;
 use arrow_array::RecordBatch;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError};
+use crossbeam_channel::Sender;
 use howdah_runtime::{Input, Instance, Output};
 use howdah_state::KeyBatch;
 use std::ops::ControlFlow;
@@ -20,12 +21,11 @@ const BATCH_ROWS: usize = 8_192;
 
 /// A subtask and its channels.
 pub(crate) struct Subtask {
-    pub(crate) number: u32,
     pub(crate) instance: Instance,
-    /// Indices of the key columns in the operator's input, in key order.
-    pub(crate) key: Vec<usize>,
-    pub(crate) input: Receiver<Message>,
-    pub(crate) sink: Sender<SinkMessage>,
+    /// For each input the indices of the key columns, in key order.
+    pub(crate) keys: Vec<Vec<usize>>,
+    pub(crate) gate: Gate,
+    pub(crate) outlets: Outlets,
     pub(crate) reports: Sender<Report>,
     pub(crate) counters: Arc<Counters>,
     /// The checkpoint that the operator knows to be complete; 0: none.
@@ -35,12 +35,24 @@ pub(crate) struct Subtask {
     pub(crate) failed_rows: Option<FailedRows>,
     /// Whether timers fire one at a time, to find the one that the operator fails on.
     pub(crate) timers_singled: bool,
+    /// Whether the operator goes by the watermark: what it sets off must be in its place between
+    /// the rows.
+    pub(crate) heeds_watermark: bool,
     pub(crate) failure: Arc<Failure>,
 }
 
-/// Rows that wait for more.
+/// What waits for more rows, or behind them.
 #[derive(Debug, Default)]
 struct Pending {
+    /// For each input.
+    ports: Vec<PortPending>,
+    /// The watermark that is to be passed on behind the rows that wait.
+    watermark: Option<i64>,
+}
+
+/// Rows of an input that wait for more.
+#[derive(Debug, Default)]
+struct PortPending {
     rows: Vec<Rows>,
     count: usize,
 }
@@ -52,45 +64,42 @@ const WAIT_LIMIT: Duration = Duration::from_millis(100);
 impl Subtask {
     /// Runs until the last barrier, a failure, or the end of those it talks to.
     pub(crate) fn run(mut self) -> Result<()> {
-        let mut pending = Pending::default();
+        let ports = self.keys.iter().map(|_| PortPending::default()).collect();
+        let mut pending = Pending { ports, watermark: None };
         while !self.failure.is_raised() {
             self.tell_of_checkpoint()?;
             let flow = match self.receive(&pending)? {
-                Ok(Message::Rows(rows)) => self.gather(&mut pending, rows)?,
-                Ok(Message::Watermark(watermark)) => self.watermark(&mut pending, watermark)?,
-                Ok(Message::Barrier { checkpoint, last }) => {
+                Ok(Arrival::Rows { port, rows }) => self.gather(&mut pending, port, rows)?,
+                Ok(Arrival::Watermark(watermark)) => self.watermark(&mut pending, watermark)?,
+                Ok(Arrival::Idle) => self.idle(&mut pending)?,
+                Ok(Arrival::Barrier { checkpoint, last }) => {
                     self.barrier(&mut pending, checkpoint, last)?
                 }
-                Ok(Message::End) => self.end(&mut pending)?,
-                Err(TryRecvError::Empty) => self.flush(&mut pending)?,
-                // The source ends without a last barrier only when the pipeline fails.
-                Err(TryRecvError::Disconnected) => ControlFlow::Break(()),
+                Ok(Arrival::End) => self.end(&mut pending)?,
+                Err(Nothing::Yet) => self.flush(&mut pending)?,
+                // A producer ends without a last barrier only when the pipeline fails.
+                Err(Nothing::Ever) => ControlFlow::Break(()),
             };
             if flow.is_break() {
                 break;
             }
         }
+        self.counters.watermark_regressions.add_u64(self.gate.regressions());
         Ok(())
     }
 
-    /// The next message. Waits for it, but not while rows wait to be processed, nor past the time
+    /// What arrives next. Waits for it, but not while rows wait to be processed, nor past the time
     /// at which something else is to be done.
-    fn receive(&mut self, pending: &Pending) -> Result<Result<Message, TryRecvError>> {
-        if !pending.rows.is_empty() {
-            return Ok(self.input.try_recv());
+    fn receive(&mut self, pending: &Pending) -> Result<Result<Arrival, Nothing>> {
+        if !pending.is_empty() {
+            return self.gate.try_receive();
         }
         let timer = self.instance.next_timer_in_ms()?.map(Duration::from_millis);
         let wait = match timer {
             Some(timer) => Some(timer.min(WAIT_LIMIT)),
             None => self.instance.handlers().checkpoint.then_some(WAIT_LIMIT),
         };
-        Ok(match wait {
-            None => self.input.recv().map_err(|_| TryRecvError::Disconnected),
-            Some(wait) => self.input.recv_timeout(wait).map_err(|error| match error {
-                RecvTimeoutError::Timeout => TryRecvError::Empty,
-                RecvTimeoutError::Disconnected => TryRecvError::Disconnected,
-            }),
-        })
+        self.gate.receive(wait)
     }
 
     /// Tells the operator of the newest complete checkpoint. All that are complete have passed
@@ -109,19 +118,28 @@ impl Subtask {
         Ok(())
     }
 
-    /// What came before the watermark is processed before anything that it sets off.
+    /// What came before the watermark is processed before anything that it sets off, and before it
+    /// is passed on.
     fn watermark(&mut self, pending: &mut Pending, watermark: i64) -> Result<ControlFlow<()>> {
-        if self.process(pending)?.is_break() {
-            return Ok(ControlFlow::Break(()));
+        pending.watermark = Some(watermark);
+        if self.heeds_watermark || pending.is_empty() {
+            return self.flush(pending);
         }
-        self.instance.raise_watermark(watermark);
-        self.run_due()
+        Ok(ControlFlow::Continue(()))
     }
 
-    /// Lets timers fire, and the watermark pass on when none is left.
+    /// Those who take the rows do not wait for them, either.
+    fn idle(&mut self, pending: &mut Pending) -> Result<ControlFlow<()>> {
+        if self.flush(pending)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        Ok(self.outlets.idle())
+    }
+
+    /// Lets timers fire, and tells the operator of the watermark when none is left.
     fn run_due(&mut self) -> Result<ControlFlow<()>> {
         while let Some(outputs) = self.run_next_due()? {
-            if self.emit(outputs).is_break() || self.failure.is_raised() {
+            if self.emit(&outputs)?.is_break() || self.failure.is_raised() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -161,38 +179,52 @@ impl Subtask {
         Ok(Some(Vec::new()))
     }
 
-    fn gather(&mut self, pending: &mut Pending, rows: Rows) -> Result<ControlFlow<()>> {
+    fn gather(&mut self, pending: &mut Pending, port: u32, rows: Rows) -> Result<ControlFlow<()>> {
         let count = rows.batch.num_rows();
-        let flow = if pending.count > 0 && pending.count + count > BATCH_ROWS {
+        let is_full = |port: &PortPending| port.count > 0 && port.count + count > BATCH_ROWS;
+        let flow = if pending.port(port).is_some_and(|port| is_full(port)) {
             self.flush(pending)?
         } else {
             ControlFlow::Continue(())
+        };
+        let Some(pending) = pending.port(port) else {
+            return Err(Error::internal(format!("rows of the input {port}, which there is not")));
         };
         pending.count += count;
         pending.rows.push(rows);
         Ok(flow)
     }
 
-    /// Hands what was gathered to the operator, and does what is due then.
+    /// Hands what was gathered to the operator, does what is due then, and passes the watermark on.
     fn flush(&mut self, pending: &mut Pending) -> Result<ControlFlow<()>> {
-        if self.process(pending)?.is_break() {
+        for (port, rows) in (0..).zip(&mut pending.ports) {
+            let Some(rows) = rows.take()? else { continue };
+            if self.process(port, rows)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        let watermark = pending.watermark.take();
+        if let Some(watermark) = watermark {
+            self.instance.raise_watermark(watermark);
+        }
+        if self.run_due()?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
-        self.run_due()
+        Ok(watermark.map_or(ControlFlow::Continue(()), |it| self.outlets.watermark(it)))
     }
 
-    fn process(&mut self, pending: &mut Pending) -> Result<ControlFlow<()>> {
-        let Some(rows) = pending.take()? else { return Ok(ControlFlow::Continue(())) };
-        self.counters.rows_in.add(rows.batch.num_rows());
+    fn process(&mut self, port: u32, rows: Rows) -> Result<ControlFlow<()>> {
         self.counters.batches.add(1);
-        let Self { instance, key, failed_rows, counters, .. } = self;
+        let Self { instance, keys, failed_rows, counters, .. } = self;
+        let key = usize::try_from(port).ok().and_then(|port| keys.get(port));
+        let key = key.map(Vec::as_slice).unwrap_or_default();
         instance.raise_watermark(rows.watermark);
         let outputs = match failed_rows {
-            None => with_input(&rows, key, |input| instance.process(input))??,
+            None => with_input(port, &rows, key, |input| instance.process(input))??,
             Some(failed_rows) => isolate(
                 rows,
                 |rows| {
-                    let outputs = with_input(rows, key, |input| instance.process(input))?;
+                    let outputs = with_input(port, rows, key, |input| instance.process(input))?;
                     undone(instance, outputs.map_err(Error::from))
                 },
                 |row, error| {
@@ -201,7 +233,7 @@ impl Subtask {
                 },
             )?,
         };
-        Ok(self.emit(outputs))
+        self.emit(&outputs)
     }
 
     fn barrier(
@@ -215,16 +247,16 @@ impl Subtask {
         }
         let outputs = self.instance.on_barrier(checkpoint);
         let outputs = outputs.map_err(|error| self.not_isolated(error))?;
-        if self.emit(outputs).is_break() {
+        if self.emit(&outputs)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
         self.instance.freeze(checkpoint)?;
         if let Some(failed_rows) = &mut self.failed_rows {
             failed_rows.seal(checkpoint)?;
         }
-        let sealed = self.sink.send(SinkMessage::Barrier { subtask: self.number, checkpoint });
+        let passed = self.outlets.barrier(checkpoint, last);
         let reported = self.reports.send(Report::Frozen { checkpoint });
-        Ok(if last || sealed.is_err() || reported.is_err() {
+        Ok(if last || passed.is_break() || reported.is_err() {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
@@ -233,12 +265,20 @@ impl Subtask {
 
     /// There are no more rows, so every time has come.
     fn end(&mut self, pending: &mut Pending) -> Result<ControlFlow<()>> {
-        if self.watermark(pending, i64::MAX)?.is_break() {
+        // What rows that wait are late for comes before the end of time.
+        if self.flush(pending)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        self.instance.raise_watermark(i64::MAX);
+        if self.run_due()?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
         let outputs = self.instance.close();
         let outputs = outputs.map_err(|error| self.not_isolated(error))?;
-        Ok(self.emit(outputs))
+        if self.emit(&outputs)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        Ok(self.outlets.end())
     }
 
     /// What an operator flushes at a barrier or at the end is of rows that count as processed: to go
@@ -254,17 +294,13 @@ impl Subtask {
         )
     }
 
-    /// Passes rows to the sink, which ends early only when the pipeline fails.
-    fn emit(&self, outputs: Vec<Output>) -> ControlFlow<()> {
-        let rows = outputs.iter().map(|output| output.batch.num_rows()).sum();
-        if rows == 0 {
-            return ControlFlow::Continue(());
+    fn emit(&mut self, outputs: &[Output]) -> Result<ControlFlow<()>> {
+        for output in outputs {
+            if self.outlets.rows(output)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
         }
-        self.counters.rows_out.add(rows);
-        match self.sink.send(SinkMessage::Rows { subtask: self.number, outputs }) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(_) => ControlFlow::Break(()),
-        }
+        Ok(ControlFlow::Continue(()))
     }
 }
 
@@ -281,13 +317,18 @@ fn undone<T>(instance: &mut Instance, result: Result<T>) -> Result<Result<T>> {
 }
 
 /// Calls with rows as the operator takes them.
-fn with_input<R>(rows: &Rows, key: &[usize], call: impl FnOnce(Input<'_>) -> R) -> Result<R> {
+fn with_input<R>(
+    port: u32,
+    rows: &Rows,
+    key: &[usize],
+    call: impl FnOnce(Input<'_>) -> R,
+) -> Result<R> {
     let columns = key_columns(&rows.batch, key)?;
     let (keys, row_keys) = KeyBatch::distinct(&columns, &rows.keys)?;
     Ok(call(Input {
-        port: 0,
+        port,
         batch: &rows.batch,
-        row_kinds: None,
+        row_kinds: rows.row_kinds.as_deref(),
         timestamps: &rows.event_times,
         keys,
         row_keys: &row_keys,
@@ -295,6 +336,16 @@ fn with_input<R>(rows: &Rows, key: &[usize], call: impl FnOnce(Input<'_>) -> R) 
 }
 
 impl Pending {
+    fn is_empty(&self) -> bool {
+        self.ports.iter().all(|port| port.rows.is_empty())
+    }
+
+    fn port(&mut self, port: u32) -> Option<&mut PortPending> {
+        self.ports.get_mut(usize::try_from(port).ok()?)
+    }
+}
+
+impl PortPending {
     /// All that waits, as one batch.
     fn take(&mut self) -> Result<Option<Rows>> {
         self.count = 0;
@@ -313,6 +364,9 @@ impl Pending {
         for rows in parts {
             whole.keys.append(&rows.keys).map_err(Error::from)?;
             whole.event_times.extend_from_slice(&rows.event_times);
+            if let (Some(whole), Some(kinds)) = (&mut whole.row_kinds, &rows.row_kinds) {
+                whole.extend_from_slice(kinds);
+            }
         }
         Ok(Some(whole))
     }
@@ -325,32 +379,28 @@ mod tests {
     use arrow_array::cast::AsArray;
     use arrow_array::types::Int64Type;
     use arrow_array::{ArrayRef, Int64Array};
-    use howdah_runtime::InputSpec;
     use howdah_state::{Column, ColumnType, KeyGroups};
 
     fn rows(values: &[i64], watermark: i64) -> Rows {
-        let input = InputSpec {
-            name: "rows".into(),
-            fields: vec![Column::required("key", ColumnType::Int64)],
-            key: vec!["key".into()],
-            changelog: false,
-        };
+        let fields = [Column::required("key", ColumnType::Int64)];
         let groups = KeyGroups::new(128, 1).expect("key groups");
-        let mut exchange = Exchange::new(&input, vec![0], groups).expect("an exchange");
+        let mut exchange = Exchange::new(&fields, vec![0], groups).expect("an exchange");
         let column: ArrayRef = Arc::new(Int64Array::from(values.to_vec()));
         let batch = RecordBatch::try_from_iter([("key", column)]).expect("a batch");
-        let mut split = exchange.split(&batch, values, watermark).expect("split");
-        split.remove(0).expect("rows")
+        let mut split =
+            exchange.split(&batch, values, Some(&vec![2; values.len()])).expect("split");
+        Rows { watermark, ..split.remove(0).expect("rows") }
     }
 
     #[test]
     fn gathered_rows_become_one_batch_with_the_lowest_watermark() {
-        let mut pending = Pending { rows: vec![rows(&[1, 2], 10), rows(&[2], 20)], count: 3 };
+        let mut pending = PortPending { rows: vec![rows(&[1, 2], 10), rows(&[2], 20)], count: 3 };
         let whole = pending.take().expect("one batch").expect("rows");
         let keys = whole.batch.column(0).as_primitive::<Int64Type>().values();
         assert_eq!(keys.as_ref(), [1, 2, 2]);
         assert_eq!((whole.keys.len(), whole.watermark), (3, 10));
         assert_eq!(whole.event_times, [1, 2, 2]);
+        assert_eq!(whole.row_kinds, Some(vec![2; 3]));
         assert!(pending.take().expect("nothing").is_none());
     }
 }

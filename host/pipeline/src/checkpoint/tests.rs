@@ -9,46 +9,68 @@ pub(crate) fn example(id: u64) -> Checkpoint {
         shape: Shape {
             pipeline: "q18".into(),
             tenant: "default".into(),
-            source_path: "events.csv".into(),
-            source_format: "csv".into(),
-            event_time: Some("date_time".into()),
-            filter: vec!["event_type = 2".into()],
-            schema: vec![],
-            columns: vec!["bidder = bidder".into(), "price = price".into()],
-            parallelism: 2,
             key_groups: 1024,
-            operator: "last-bid".into(),
-            sink: "files".into(),
-            sink_path: Some("out".into()),
-            sink_format: "csv".into(),
-            states: vec![StateShape {
-                state: "last".into(),
-                schema_version: 1,
-                kind: "value".into(),
-                key: vec!["bidder int64".into()],
-                map_key: vec![],
-                value: vec!["price int64".into()],
-                ttl_ms: None,
+            sources: vec![SourceShape {
+                name: "source".into(),
+                path: "events.csv".into(),
+                format: "csv".into(),
+                event_time: Some("date_time".into()),
+                filter: vec!["event_type = 2".into()],
+                schema: vec![],
+            }],
+            operators: vec![OperatorShape {
+                name: "last-bid".into(),
+                parallelism: 2,
+                inputs: vec![InputShape {
+                    name: Some("bids".into()),
+                    from: "source".into(),
+                    columns: vec!["bidder = bidder".into(), "price = price".into()],
+                }],
+                states: vec![StateShape {
+                    state: "last".into(),
+                    schema_version: 1,
+                    kind: "value".into(),
+                    key: vec!["bidder int64".into()],
+                    map_key: vec![],
+                    value: vec!["price int64".into()],
+                    ttl_ms: None,
+                }],
+            }],
+            sinks: vec![SinkShape {
+                name: "sink".into(),
+                from: Some("last-bid".into()),
+                kind: "files".into(),
+                path: Some("out".into()),
+                format: "csv".into(),
             }],
         },
-        component: "ab".repeat(32),
-        config_crc32: Some(7),
-        source: SourcePosition { byte_offset: 1_000, rows: 10, lines: 11 },
-        source_start: SourceStart { bytes: 1_000, crc32: 7 },
-        closed: false,
-        watermark: Some(1_699_999_996_000),
-        states: vec![StatePosition {
-            state: "last".into(),
-            table: "q18__last-bid__last".into(),
-            snapshot: 3,
+        sources: vec![SourceCheckpoint {
+            name: "source".into(),
+            position: SourcePosition { byte_offset: 1_000, rows: 10, lines: 11 },
+            start: SourceStart { bytes: 1_000, crc32: 7 },
+            closed: false,
+            watermark: Some(1_699_999_996_000),
+            dead_letters: None,
         }],
-        sink: vec![SinkFile {
-            staged: "4-0.csv".into(),
-            name: "part-7-0.csv".into(),
-            rows: 10,
-            bytes: 100,
+        operators: vec![OperatorCheckpoint {
+            name: "last-bid".into(),
+            component: "ab".repeat(32),
+            config_crc32: Some(7),
+            states: vec![StatePosition {
+                state: "last".into(),
+                table: "q18__last-bid__last".into(),
+                snapshot: 3,
+            }],
         }],
-        dead_letters: None,
+        sinks: vec![SinkCheckpoint {
+            name: "sink".into(),
+            files: vec![SinkFile {
+                staged: "4-0.csv".into(),
+                name: "part-7-0.csv".into(),
+                rows: 10,
+                bytes: 100,
+            }],
+        }],
     }
 }
 
@@ -68,12 +90,12 @@ fn a_written_document_reads_back() {
 
 #[test]
 fn another_configuration_shows_and_an_older_document_does_not_know() {
-    let mut checkpoint = example(7);
-    checkpoint.config_crc32 = Some(config_crc32("{}"));
-    assert!(!checkpoint.has_other_config("{}"));
-    assert!(checkpoint.has_other_config("{\"size\":3}"));
-    checkpoint.config_crc32 = None;
-    assert!(!checkpoint.has_other_config("{}"));
+    let mut operator = example(7).operators.remove(0);
+    operator.config_crc32 = Some(config_crc32("{}"));
+    assert!(!operator.has_other_config("{}"));
+    assert!(operator.has_other_config("{\"size\":3}"));
+    operator.config_crc32 = None;
+    assert!(!operator.has_other_config("{}"));
 }
 
 #[test]
@@ -94,8 +116,21 @@ fn documents_are_listed_by_number() {
 fn a_document_is_one_json_object() {
     let bytes = encode(&example(7)).expect("encoded");
     let json: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
-    assert_eq!(json["howdah-checkpoint"], 1);
-    assert_eq!(json["body"]["source"]["byte-offset"], 1_000);
+    assert_eq!(json["howdah-checkpoint"], 2);
+    assert_eq!(json["body"]["sources"][0]["position"]["byte-offset"], 1_000);
+}
+
+/// `example(7)` as version 1 wrote it.
+const VERSION_1: &str = r#"{"id":7,"time-ms":1700000000000,"shape":{"pipeline":"q18","tenant":"default","source-path":"events.csv","source-format":"csv","event-time":"date_time","filter":["event_type = 2"],"schema":[],"columns":["bidder = bidder","price = price"],"parallelism":2,"key-groups":1024,"operator":"last-bid","sink":"files","sink-path":"out","sink-format":"csv","states":[{"state":"last","schema-version":1,"kind":"value","key":["bidder int64"],"value":["price int64"]}]},"component":"abababababababababababababababababababababababababababababababab","config-crc32":7,"source":{"byte-offset":1000,"rows":10,"lines":11},"source-start":{"bytes":1000,"crc32":7},"closed":false,"watermark":1699999996000,"states":[{"state":"last","table":"q18__last-bid__last","snapshot":3}],"sink":[{"staged":"4-0.csv","name":"part-7-0.csv","rows":10,"bytes":100}],"dead-letters":null}"#;
+
+#[test]
+fn a_document_of_version_1_is_read() {
+    let crc32 = checksum(VERSION_1.as_bytes());
+    let text = format!("{{\"howdah-checkpoint\":1,\"crc32\":\"{crc32}\",\"body\":{VERSION_1}}}\n");
+    let mut expected = example(7);
+    expected.shape.operators[0].inputs[0].name = None;
+    expected.shape.sinks[0].from = None;
+    assert_eq!(decode(Path::new("c.json"), 7, text.as_bytes()).expect("read"), expected);
 }
 
 #[test]
@@ -114,12 +149,12 @@ fn every_flipped_bit_is_noticed() {
 #[test]
 fn a_newer_version_is_refused_as_such() {
     let bytes = encode(&example(7)).expect("encoded");
-    let text = String::from_utf8(bytes).expect("text").replacen(":1,", ":2,", 1);
+    let text = String::from_utf8(bytes).expect("text").replacen(":2,", ":3,", 1);
     let error = decode(Path::new("c.json"), 7, text.as_bytes()).expect_err("newer");
     assert_eq!(
         error.to_string(),
-        "the checkpoint document c.json has format version 2, newer than this howdah, which \
-         reads 1; use a newer howdah"
+        "the checkpoint document c.json has format version 3, newer than this howdah, which \
+         reads 2; use a newer howdah"
     );
 }
 

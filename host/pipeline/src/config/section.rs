@@ -3,16 +3,38 @@
 use crate::config::Located;
 use crate::error::{Error, Result, suggestion};
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// The text of a pipeline file, to turn offsets into lines.
+/// What is wrong with a pipeline file: all of it, each with its line.
+#[derive(Debug, Default)]
+pub(super) struct Problems(RefCell<Vec<(u32, String)>>);
+
+impl Problems {
+    pub(super) fn add(&self, line: u32, message: impl Display) {
+        self.0.borrow_mut().push((line, message.to_string()));
+    }
+
+    /// One error for all of them, in the order of the file.
+    pub(super) fn check(&self, file: &Path) -> Result<()> {
+        let mut problems = self.0.take();
+        problems.sort_by_key(|(line, _)| *line);
+        problems.dedup();
+        let problems = problems.iter().map(|(line, message)| Error::config(file, *line, message));
+        Error::all(problems.collect())
+    }
+}
+
+/// The text of a pipeline file, to turn offsets into lines, and what is wrong with it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Document<'a> {
     pub(super) file: &'a Path,
     pub(super) text: &'a str,
+    pub(super) problems: &'a Problems,
 }
 
 impl<'a> Document<'a> {
@@ -36,7 +58,8 @@ impl<'a> Document<'a> {
     }
 }
 
-/// A table whose keys are known.
+/// A table of the file. Whatever it has that it should not have is added to the problems of the
+/// document, and as if it were not there.
 #[derive(Debug, Clone)]
 pub(super) struct Section<'a> {
     document: Document<'a>,
@@ -49,42 +72,30 @@ pub(super) struct Section<'a> {
 
 impl<'a> Section<'a> {
     /// The whole file. `known` are all keys that it may have.
-    pub(super) fn root(
-        document: Document<'a>,
-        table: &'a DeTable<'a>,
-        known: &[&str],
-    ) -> Result<Self> {
+    pub(super) fn root(document: Document<'a>, table: &'a DeTable<'a>, known: &[&str]) -> Self {
         let section = Self { document, name: String::new(), table: Some(table), line: 1 };
-        section.refuse_unknown(known)?;
-        Ok(section)
+        section.refuse_unknown(known);
+        section
     }
 
     /// The table under `key`, empty when the file does not have it.
-    pub(super) fn section(&self, key: &str, known: &[&str]) -> Result<Self> {
-        let section = self.open_section(key)?;
-        section.refuse_unknown(known)?;
-        Ok(section)
+    pub(super) fn section(&self, key: &str, known: &[&str]) -> Self {
+        let section = self.open_section(key);
+        section.refuse_unknown(known);
+        section
     }
 
     /// The table under `key`, whose keys are free.
-    pub(super) fn open_section(&self, key: &str) -> Result<Self> {
+    pub(super) fn open_section(&self, key: &str) -> Self {
         let name =
             if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) };
-        let Some(value) = self.get(key) else {
-            return Ok(Self { document: self.document, name, table: None, line: self.line });
-        };
+        let absent = Self { document: self.document, name, table: None, line: self.line };
+        let Some(value) = self.get(key) else { return absent };
         let DeValue::Table(table) = value.get_ref() else {
-            return Err(self.wrong_type(key, value, "a table"));
+            self.wrong_type::<()>(key, value, "a table");
+            return absent;
         };
-        Ok(Self { document: self.document, name, table: Some(table), line: self.line_of(value) })
-    }
-
-    /// Fails when the file does not have this table.
-    pub(super) fn required(self) -> Result<Self> {
-        if self.table.is_some() {
-            return Ok(self);
-        }
-        Err(Error::config(self.document.file, 1, format!("there is no [{}] table", self.name)))
+        Self { table: Some(table), line: self.line_of(value), ..absent }
     }
 
     /// Whether the file has this table.
@@ -92,13 +103,18 @@ impl<'a> Section<'a> {
         self.table.is_some()
     }
 
+    /// Whether the table has this key, whatever is there.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+
     pub(super) fn line(&self) -> u32 {
         self.line
     }
 
-    /// An error on a line of the file.
-    pub(super) fn error(&self, line: u32, message: impl std::fmt::Display) -> Error {
-        Error::config(self.document.file, line, message)
+    /// Something is wrong on a line of the file.
+    pub(super) fn problem(&self, line: u32, message: impl Display) {
+        self.document.problems.add(line, message);
     }
 
     /// `` `key` in [section] ``.
@@ -110,93 +126,111 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// All keys and values.
+    /// `[section]`.
+    pub(super) fn title(&self) -> String {
+        if self.name.is_empty() { "the file".into() } else { format!("[{}]", self.name) }
+    }
+
+    /// All keys and values, in the order of the file.
     pub(super) fn entries(&self) -> Vec<(Located<String>, &'a Spanned<DeValue<'a>>)> {
         let entries = self.table.into_iter().flat_map(|table| table.iter());
-        entries.map(|(key, value)| (self.locate_key(key), value)).collect()
+        let mut entries: Vec<_> = entries.collect();
+        entries.sort_by_key(|(key, _)| key.span().start);
+        entries.into_iter().map(|(key, value)| (self.locate_key(key), value)).collect()
     }
 
-    pub(super) fn text(&self, key: &str) -> Result<Option<Located<String>>> {
-        self.get(key).map(|value| self.text_of(key, value)).transpose()
+    pub(super) fn text(&self, key: &str) -> Option<Located<String>> {
+        self.text_of(key, self.get(key)?)
     }
 
-    pub(super) fn required_text(&self, key: &str) -> Result<Located<String>> {
-        self.text(key)?.ok_or_else(|| {
-            let whole =
-                if self.name.is_empty() { "the file".into() } else { format!("[{}]", self.name) };
-            self.error(self.line, format!("{whole} lacks `{key}`"))
-        })
+    pub(super) fn required_text(&self, key: &str) -> Option<Located<String>> {
+        if !self.has(key) {
+            self.problem(self.line, format!("{} lacks `{key}`", self.title()));
+        }
+        self.text(key)
     }
 
     /// A text that is a name: letters, digits, `_` and `-`, at most 64.
-    pub(super) fn name(&self, key: &str, value: Located<String>) -> Result<Located<String>> {
-        let good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-        let text = value.value.as_str();
-        if !text.is_empty() && text.len() <= 64 && text.bytes().all(good) {
-            return Ok(value);
-        }
+    pub(super) fn name(&self, key: &str, value: Located<String>) -> Option<Located<String>> {
         let what = self.describe(key);
-        Err(self.error(
-            value.line,
-            format!("{what} is `{text}`; a name has 1 to 64 letters, digits, `_` and `-`"),
-        ))
+        self.is_name(&what, &value).then_some(value)
     }
 
-    pub(super) fn boolean(&self, key: &str) -> Result<Option<bool>> {
-        let Some(value) = self.get(key) else { return Ok(None) };
+    /// The same of what is called `what`.
+    pub(super) fn is_name(&self, what: &str, value: &Located<String>) -> bool {
+        let good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        let text = value.value.as_str();
+        let is_name = !text.is_empty() && text.len() <= 64 && text.bytes().all(good);
+        if !is_name {
+            let problem =
+                format!("{what} is `{text}`; a name has 1 to 64 letters, digits, `_` and `-`");
+            self.problem(value.line, problem);
+        }
+        is_name
+    }
+
+    pub(super) fn boolean(&self, key: &str) -> Option<bool> {
+        let value = self.get(key)?;
         match value.get_ref() {
-            DeValue::Boolean(boolean) => Ok(Some(*boolean)),
-            _ => Err(self.wrong_type(key, value, "true or false")),
+            DeValue::Boolean(boolean) => Some(*boolean),
+            _ => self.wrong_type(key, value, "true or false"),
         }
     }
 
     /// A whole number in a range.
-    pub(super) fn integer(&self, key: &str, range: RangeInclusive<u64>) -> Result<Option<u64>> {
-        let Some(value) = self.get(key) else { return Ok(None) };
+    pub(super) fn integer(&self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
+        self.integer_because(key, range, "")
+    }
+
+    /// The same, with a reason for the range.
+    pub(super) fn integer_because(
+        &self,
+        key: &str,
+        range: RangeInclusive<u64>,
+        reason: &str,
+    ) -> Option<u64> {
+        let value = self.get(key)?;
         let DeValue::Integer(integer) = value.get_ref() else {
-            return Err(self.wrong_type(key, value, "a whole number"));
+            return self.wrong_type(key, value, "a whole number");
         };
         match u64::from_str_radix(integer.as_str(), integer.radix()) {
-            Ok(number) if range.contains(&number) => Ok(Some(number)),
-            _ => Err(self.error(
-                self.line_of(value),
-                format!(
-                    "{} is {}; it must be {} to {}",
-                    self.describe(key),
-                    integer.as_str(),
-                    range.start(),
-                    range.end()
-                ),
-            )),
+            Ok(number) if range.contains(&number) => Some(number),
+            _ => {
+                let (what, stated) = (self.describe(key), integer.as_str());
+                let (least, most) = (range.start(), range.end());
+                let problem = format!("{what} is {stated}; it must be {least} to {most}{reason}");
+                self.problem(self.line_of(value), problem);
+                None
+            }
         }
     }
 
     /// One of some words.
-    pub(super) fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Result<Option<T>> {
-        let Some(text) = self.text(key)? else { return Ok(None) };
+    pub(super) fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Option<T> {
+        let text = self.text(key)?;
         if let Some((_, choice)) = choices.iter().find(|(word, _)| *word == text.value) {
-            return Ok(Some(*choice));
+            return Some(*choice);
         }
         let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
-        Err(self.error(
-            text.line,
-            format!(
-                "{} is `{}`; it must be {}{}",
-                self.describe(key),
-                text.value,
-                enumerate(&words, "or"),
-                suggestion(&text.value, words.iter().copied()),
-            ),
-        ))
+        let problem = format!(
+            "{} is `{}`; it must be {}{}",
+            self.describe(key),
+            text.value,
+            enumerate(&words, "or"),
+            suggestion(&text.value, words.iter().copied()),
+        );
+        self.problem(text.line, problem);
+        None
     }
 
     /// A list of texts; empty when the file does not have it.
-    pub(super) fn texts(&self, key: &str) -> Result<Vec<Located<String>>> {
-        let Some(value) = self.get(key) else { return Ok(Vec::new()) };
+    pub(super) fn texts(&self, key: &str) -> Vec<Located<String>> {
+        let Some(value) = self.get(key) else { return Vec::new() };
         let DeValue::Array(array) = value.get_ref() else {
-            return Err(self.wrong_type(key, value, "a list of strings"));
+            self.wrong_type::<()>(key, value, "a list of strings");
+            return Vec::new();
         };
-        array.iter().map(|value| self.text_of(key, value)).collect()
+        array.iter().filter_map(|value| self.text_of(key, value)).collect()
     }
 
     /// The value as a text.
@@ -204,21 +238,22 @@ impl<'a> Section<'a> {
         &self,
         key: &str,
         value: &Spanned<DeValue<'_>>,
-    ) -> Result<Located<String>> {
+    ) -> Option<Located<String>> {
         match value.get_ref() {
             DeValue::String(text) => {
-                Ok(Located { value: text.clone().into_owned(), line: self.line_of(value) })
+                Some(Located { value: text.clone().into_owned(), line: self.line_of(value) })
             }
-            _ => Err(self.wrong_type(key, value, "a string")),
+            _ => self.wrong_type(key, value, "a string"),
         }
     }
 
-    pub(super) fn wrong_type(
+    /// Says that a value is of another type than it should be; is `None`.
+    pub(super) fn wrong_type<T>(
         &self,
         key: &str,
         value: &Spanned<DeValue<'_>>,
         expected: &str,
-    ) -> Error {
+    ) -> Option<T> {
         let found = match value.get_ref() {
             DeValue::String(_) => "a string",
             DeValue::Integer(_) => "a whole number",
@@ -228,14 +263,29 @@ impl<'a> Section<'a> {
             DeValue::Array(_) => "a list",
             DeValue::Table(_) => "a table",
         };
-        self.error(
-            self.line_of(value),
-            format!("{} must be {expected}, not {found}", self.describe(key)),
-        )
+        let problem = format!("{} must be {expected}, not {found}", self.describe(key));
+        self.problem(self.line_of(value), problem);
+        None
     }
 
     pub(super) fn line_of<T>(&self, value: &Spanned<T>) -> u32 {
         self.document.line(value.span().start)
+    }
+
+    pub(super) fn refuse_unknown(&self, known: &[&str]) {
+        for (key, _) in self.entries() {
+            if known.contains(&key.value.as_str()) {
+                continue;
+            }
+            let close = suggestion(&key.value, known.iter().copied());
+            let way_out = if close.is_empty() {
+                format!("; {} takes {}", self.title(), enumerate(known, "and"))
+            } else {
+                close
+            };
+            let problem = format!("unknown key {}{way_out}", self.describe(&key.value));
+            self.problem(key.line, problem);
+        }
     }
 
     fn locate_key(&self, key: &Spanned<Cow<'_, str>>) -> Located<String> {
@@ -244,25 +294,6 @@ impl<'a> Section<'a> {
 
     fn get(&self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {
         self.table?.get(key)
-    }
-
-    fn refuse_unknown(&self, known: &[&str]) -> Result<()> {
-        let unknown = self
-            .entries()
-            .into_iter()
-            .map(|(key, _)| key)
-            .filter(|key| !known.contains(&key.value.as_str()))
-            .min_by_key(|key| key.line);
-        let Some(key) = unknown else { return Ok(()) };
-        let whole =
-            if self.name.is_empty() { "the file".into() } else { format!("[{}]", self.name) };
-        let close = suggestion(&key.value, known.iter().copied());
-        let way_out = if close.is_empty() {
-            format!("; {whole} takes {}", enumerate(known, "and"))
-        } else {
-            close
-        };
-        Err(self.error(key.line, format!("unknown key {}{way_out}", self.describe(&key.value))))
     }
 }
 

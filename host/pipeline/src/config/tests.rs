@@ -1,5 +1,7 @@
 use super::*;
 use crate::ErrorKind;
+use crate::graph::{Consumer, Producer};
+use howdah_runtime::{Access, DirectoryGrant};
 
 /// A directory with the files that the examples name, and the path of a pipeline file in it.
 fn directory() -> (tempfile::TempDir, PathBuf) {
@@ -56,14 +58,17 @@ fn a_whole_file_is_read() {
     assert_eq!(config.state_directory, at("state"));
     assert_eq!(config.warehouse(), at("state/warehouse"));
     assert_eq!(config.checkpoint.interval_ms, 250);
-    assert_eq!(config.source.format, Format::Csv);
-    assert_eq!(config.source.path, Located { value: at("events.csv"), line: 10 });
-    assert_eq!(config.dead_letter_file(), Some(at("state/dead-letter.ndjson").as_path()));
-    assert_eq!(config.source.filter[0].1, FilterValue::Integer(2));
-    assert_eq!(config.operator.key[1], Located { value: "auction".into(), line: 19 });
-    assert_eq!(config.operator.config, r#"{"deep":{"on":true},"names":["a","b"],"top":3}"#);
-    assert_eq!(config.operator.limits.memory_bytes, 1_000_000);
-    assert_eq!(config.sink.format, Format::Ndjson);
+    assert_eq!(config.sources[0].format, Format::Csv);
+    assert_eq!(config.sources[0].path, Located { value: at("events.csv"), line: 10 });
+    assert_eq!(
+        config.sources[0].dead_letter_file(),
+        Some(at("state/dead-letter.ndjson").as_path())
+    );
+    assert_eq!(config.sources[0].filter[0].1, FilterValue::Integer(2));
+    assert_eq!(config.links[0].key[1], Located { value: "auction".into(), line: 19 });
+    assert_eq!(config.operators[0].config, r#"{"deep":{"on":true},"names":["a","b"],"top":3}"#);
+    assert_eq!(config.operators[0].limits.memory_bytes, 1_000_000);
+    assert_eq!(config.sinks[0].format, Format::Ndjson);
 }
 
 #[test]
@@ -72,7 +77,7 @@ fn defaults_fill_what_is_left_out() {
     let text = "name = \"q\"\n[source]\npath = \"events.csv\"\n[operator]\nname = \"o\"\n\
                 component = \"last-bid.wasm\"\n[sink]\ntype = \"stdout\"\n";
     let config = PipelineConfig::parse(&file, text).expect("a configuration");
-    assert_eq!((config.parallelism, config.key_groups), (1, 1024));
+    assert_eq!((config.operators[0].parallelism, config.key_groups), (1, 1024));
     assert_eq!(config.state_directory, directory.path().join(".howdah/q"));
     assert_eq!(config.tenant, "default");
     let checkpoint = CheckpointConfig {
@@ -82,9 +87,9 @@ fn defaults_fill_what_is_left_out() {
         snapshot_retained_ms: 60_000,
     };
     assert_eq!(config.checkpoint, checkpoint);
-    assert_eq!(config.source.on_error, OnError::Fail);
-    assert_eq!(config.operator.config, "{}");
-    assert_eq!(config.sink.format, Format::Ndjson);
+    assert_eq!(config.sources[0].on_error, OnError::Fail);
+    assert_eq!(config.operators[0].config, "{}");
+    assert_eq!(config.sinks[0].format, Format::Ndjson);
 }
 
 #[test]
@@ -265,19 +270,23 @@ fn the_reference_file_is_accepted() {
     std::fs::write(&file, include_str!("../../../../examples/reference.toml")).expect("written");
     let config = PipelineConfig::load(&file).expect("accepted");
     assert_eq!(config.checkpoint.interval_ms, 500);
-    assert_eq!(config.operator.limits, Limits::default());
-    assert_eq!(config.operator.restart, RestartPolicy::default());
+    assert_eq!(config.operators[0].limits, Limits::default());
+    assert_eq!(config.operators[0].restart, RestartPolicy::default());
 }
 
 #[test]
 fn what_an_operator_gets_of_wasi_is_read() {
     let (directory, file) = directory();
-    assert_eq!(PipelineConfig::parse(&file, WHOLE).expect("a configuration").operator.wasi, None);
+    assert_eq!(
+        PipelineConfig::parse(&file, WHOLE).expect("a configuration").operators.remove(0).wasi,
+        None
+    );
     let granted = "[operator.wasi]\nrandom-seed = 7\n[operator.wasi.directories]\n\
                    \"/rates\" = \"rates\"\n\"/log\" = { path = \"log\", access = \"read-write\" }\n\
                    [sink]";
     let text = WHOLE.replace("[sink]", granted);
-    let wasi = PipelineConfig::parse(&file, &text).expect("a configuration").operator.wasi;
+    let wasi =
+        PipelineConfig::parse(&file, &text).expect("a configuration").operators.remove(0).wasi;
     let wasi = wasi.expect("a grant");
     assert_eq!((wasi.random_seed, wasi.written_limit_bytes), (7, 64 << 20));
     let mut granted = wasi.directories;
@@ -304,4 +313,114 @@ fn what_an_operator_cannot_get_of_wasi_is_named() {
     }
     let error = refused("[sink]", "[operator.wasi]\nnetwork = true\n[sink]");
     assert!(error.contains("unknown key `network` in [operator.wasi]"), "{error}");
+}
+
+/// Two sources that an operator joins, whose rows another one counts.
+const GRAPH: &str = r#"
+name = "q18"
+parallelism = 3
+[sink.counts]
+input = "count"
+type = "null"
+[sink.late]
+input = "join.late"
+type = "files"
+path = "late"
+[operator.count]
+component = "last-bid.wasm"
+input = "join.joined"
+parallelism = 1
+key = ["auction"]
+[operator.join]
+component = "last-bid.wasm"
+[operator.join.inputs]
+right = { from = "b", key = ["id"], columns = { price = "p" } }
+left = "a"
+[source.a]
+path = "events.csv"
+on-error = "dead-letter"
+[source.b]
+path = "events.csv"
+filter = { x = 1 }
+"#;
+
+#[test]
+fn nodes_with_names_are_linked_and_operators_come_in_the_order_of_rows() {
+    let (directory, file) = directory();
+    let config = PipelineConfig::parse(&file, GRAPH).expect("a configuration");
+    let operators: Vec<_> =
+        config.operators.iter().map(|it| (it.name.as_str(), it.parallelism)).collect();
+    assert_eq!(operators, [("join", 3), ("count", 1)]);
+    let sources: Vec<_> = config.sources.iter().map(|source| source.name.as_str()).collect();
+    assert_eq!(sources, ["a", "b"]);
+    let letters = directory.path().join(".howdah/q18/dead-letter-a.ndjson");
+    assert_eq!(config.sources[0].dead_letter_file(), Some(letters.as_path()));
+    let output = |link: &Link| link.output.as_ref().map(|output| output.value.clone());
+    let links: Vec<_> =
+        config.links.iter().map(|link| (link.from, output(link), link.to)).collect();
+    let expected = [
+        (Producer::Operator(0), Some("joined".to_owned()), Consumer::Operator(1)),
+        (Producer::Source(1), None, Consumer::Operator(0)),
+        (Producer::Source(0), None, Consumer::Operator(0)),
+        (Producer::Operator(1), None, Consumer::Sink(0)),
+        (Producer::Operator(0), Some("late".to_owned()), Consumer::Sink(1)),
+    ];
+    assert_eq!(links, expected);
+    assert_eq!(config.links[1].key, [Located { value: "id".into(), line: 19 }]);
+    assert_eq!(config.links[1].columns[0].1.value, "p");
+    assert_eq!(config.links[0].key[0].value, "auction");
+}
+
+#[test]
+fn all_that_is_wrong_with_a_file_is_told_in_its_order() {
+    let (directory, file) = directory();
+    let text = GRAPH
+        .replace("parallelism = 3", "parallelism = 0\ntenant = \"a b\"")
+        .replace("input = \"count\"", "input = \"cuont\"")
+        .replace("type = \"null\"", "type = \"nul\"")
+        .replace("columns = {", "colums = {")
+        .replace("left = \"a\"", "left = \"zz\"")
+        .replace("component = \"last-bid.wasm\"\ninput", "name = \"count\"\ninput")
+        .replace("path = \"events.csv\"\nfilter", "filter");
+    let error = PipelineConfig::parse(&file, &text).expect_err("refused").to_string();
+    let shown = error.replace(&format!("{}/", directory.path().display()), "");
+    assert_eq!(
+        shown.lines().collect::<Vec<_>>(),
+        [
+            "q18.toml:3: `parallelism` is 0; it must be 1 to 256",
+            "q18.toml:4: `tenant` is `a b`; a name has 1 to 64 letters, digits, `_` and `-`",
+            "q18.toml:6: there is no source or operator `cuont`; did you mean `count`?",
+            "q18.toml:7: `type` in [sink.counts] is `nul`; it must be files, stdout or null; did you \
+             mean `null`?",
+            "q18.toml:12: [operator.count] lacks `component`",
+            "q18.toml:13: leave `name` out: the operator is called `count`",
+            "q18.toml:20: unknown key `colums` in [operator.join.inputs.right]; did you mean \
+             `columns`?",
+            "q18.toml:21: there is no source or operator `zz`; there are a, b, count and join",
+            "q18.toml:25: [source.b] lacks `path`",
+        ]
+    );
+}
+
+#[test]
+fn files_that_are_not_there_are_all_told() {
+    let message = refused("\"last-bid.wasm\"", "\"lost.wasm\"");
+    assert_eq!(message.lines().count(), 1, "{message}");
+    let (_directory, file) = directory();
+    let text = GRAPH.replace("events", "lost").replace("last-bid.wasm", "lost.wasm");
+    let message = PipelineConfig::parse(&file, &text).expect_err("refused").to_string();
+    assert_eq!(message.lines().count(), 4, "{message}");
+}
+
+#[test]
+fn two_sinks_on_standard_output_are_refused() {
+    let (directory, file) = directory();
+    let files = "type = \"files\"\npath = \"late\"";
+    let text = GRAPH.replace("\"null\"", "\"stdout\"").replace(files, "type = \"stdout\"");
+    let error = PipelineConfig::parse(&file, &text).expect_err("refused").to_string();
+    let shown = error.replace(&format!("{}/", directory.path().display()), "");
+    assert_eq!(
+        shown,
+        "q18.toml:7: sink `late` writes to standard output, as `counts` does; one can"
+    );
 }

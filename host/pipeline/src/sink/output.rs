@@ -1,7 +1,7 @@
 //! Makes the files of completed checkpoints visible, and takes back what no checkpoint knows.
 
 use crate::checkpoint::SinkFile;
-use crate::config::{PipelineConfig, SinkType};
+use crate::config::{PipelineConfig, SinkConfig, SinkType};
 use crate::directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lock::Lock;
@@ -53,8 +53,12 @@ enum Target {
 impl Committer {
     /// Takes possession of the output directory. Refuses one that is in use, another
     /// pipeline's, or has something in it that is not ours.
-    pub(crate) fn claim(config: &PipelineConfig, output: Option<&OutputSpec>) -> Result<Self> {
-        let target = match (config.sink.sink_type, &config.sink.path) {
+    pub(crate) fn claim(
+        config: &PipelineConfig,
+        sink: &SinkConfig,
+        output: Option<&OutputSpec>,
+    ) -> Result<Self> {
+        let target = match (sink.sink_type, &sink.path) {
             (SinkType::Null, _) => Target::Null,
             (SinkType::Files, Some(path)) => {
                 let lock = claim(&path.value, &config.name, config.checkpoint.sync)?;
@@ -63,7 +67,7 @@ impl Committer {
             (SinkType::Stdout | SinkType::Files, _) => {
                 let staging = config.state_directory.join(STDOUT_STAGING);
                 directory::create(&staging)?;
-                let header = output.map(|output| encoder::header(config.sink.format, output));
+                let header = output.map(|output| encoder::header(sink.format, output));
                 Target::Stdout { staging, header: header.transpose()?.unwrap_or_default() }
             }
         };
@@ -145,7 +149,12 @@ impl PipelineConfig {
     ///
     /// Fails when the output directory cannot be listed.
     pub fn has_output(&self) -> Result<bool> {
-        self.sink.path.as_ref().map_or(Ok(false), |path| has_parts(&path.value))
+        for path in self.sinks.iter().filter_map(|sink| sink.path.as_ref()) {
+            if has_parts(&path.value)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 

@@ -50,9 +50,11 @@ fn staged(
     }
     sender.send(SinkMessage::Barrier { subtask: 1, checkpoint: 7 }).expect("sent");
     drop(sender);
-    Sink::new(staging, Some(spec), 2).run(&receiver, &reports, &Failure::new()).expect("written");
+    Sink::new(0, staging, Some(spec), 2)
+        .run(&receiver, &reports, &Failure::new())
+        .expect("written");
     match reported.try_recv() {
-        Ok(Report::Staged { checkpoint: 7, file }) => file,
+        Ok(Report::Staged { checkpoint: 7, sink: 0, file }) => file,
         other => panic!("{other:?}"),
     }
 }
@@ -119,6 +121,10 @@ fn a_checkpoint_without_rows_makes_no_file() {
 }
 
 /// A pipeline whose output is `out` in the directory.
+fn claim(config: &PipelineConfig) -> Result<Committer> {
+    Committer::claim(config, &config.sinks[0], None)
+}
+
 fn config(directory: &Path, name: &str) -> PipelineConfig {
     std::fs::write(directory.join("rows.csv"), "").expect("written");
     std::fs::write(directory.join("o.wasm"), "").expect("written");
@@ -150,7 +156,7 @@ fn stage(committer: &Committer, checkpoint: u64) -> SinkFile {
 #[test]
 fn committed_files_become_visible_and_committing_again_changes_nothing() {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut committer = Committer::claim(&config(directory.path(), "q"), None).expect("claimed");
+    let mut committer = claim(&config(directory.path(), "q")).expect("claimed");
     let file = stage(&committer, 7);
     assert_eq!(visible(directory.path()), [""; 0]);
     committer.commit(std::slice::from_ref(&file)).expect("committed");
@@ -161,7 +167,7 @@ fn committed_files_become_visible_and_committing_again_changes_nothing() {
 #[test]
 fn recovery_commits_the_checkpoint_and_removes_what_came_later() {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut committer = Committer::claim(&config(directory.path(), "q"), None).expect("claimed");
+    let mut committer = claim(&config(directory.path(), "q")).expect("claimed");
     let file = stage(&committer, 7);
     let later = stage(&committer, 8);
     committer.commit(&[later]).expect("committed");
@@ -175,7 +181,7 @@ fn recovery_commits_the_checkpoint_and_removes_what_came_later() {
 #[test]
 fn a_fresh_start_removes_all_parts_and_nothing_else() {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut committer = Committer::claim(&config(directory.path(), "q"), None).expect("claimed");
+    let mut committer = claim(&config(directory.path(), "q")).expect("claimed");
     let file = stage(&committer, 7);
     committer.commit(&[file]).expect("committed");
     let others = ["notes.csv", "part-007-0.csv", "part-7-0.txt", "part-7.csv", "part-x-0.csv"];
@@ -192,7 +198,7 @@ fn a_directory_with_foreign_files_is_refused() {
     let config = config(directory.path(), "q");
     std::fs::create_dir(directory.path().join("out")).expect("made");
     std::fs::write(directory.path().join("out/part-1-0.csv"), "mine").expect("written");
-    let error = Committer::claim(&config, None).expect_err("refused");
+    let error = claim(&config).expect_err("refused");
     assert_eq!(
         error.to_string(),
         format!(
@@ -206,8 +212,8 @@ fn a_directory_with_foreign_files_is_refused() {
 #[test]
 fn the_directory_of_another_pipeline_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
-    drop(Committer::claim(&config(directory.path(), "one"), None).expect("claimed"));
-    let error = Committer::claim(&config(directory.path(), "two"), None).expect_err("refused");
+    drop(claim(&config(directory.path(), "one")).expect("claimed"));
+    let error = claim(&config(directory.path(), "two")).expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Incompatible);
     assert!(error.to_string().contains("belongs to the pipeline `one`"), "{error}");
 }
@@ -216,8 +222,8 @@ fn the_directory_of_another_pipeline_is_refused() {
 fn a_directory_in_use_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let config = config(directory.path(), "q");
-    let _running = Committer::claim(&config, None).expect("claimed");
-    let error = Committer::claim(&config, None).expect_err("refused");
+    let _running = claim(&config).expect("claimed");
+    let error = claim(&config).expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Locked);
 }
 
@@ -250,9 +256,9 @@ fn a_claim_that_was_broken_off_is_made_again() {
     std::fs::write(out.join(".howdah-lock"), "").expect("written");
     std::fs::write(out.join(".howdah-sink"), "").expect("written");
     std::fs::write(out.join(".howdah-sink.tmp"), "{\"pipe").expect("written");
-    drop(Committer::claim(&config(directory.path(), "one"), None).expect("claimed"));
+    drop(claim(&config(directory.path(), "one")).expect("claimed"));
     assert!(!out.join(".howdah-sink.tmp").exists());
-    let error = Committer::claim(&config(directory.path(), "two"), None).expect_err("refused");
+    let error = claim(&config(directory.path(), "two")).expect_err("refused");
     assert!(error.to_string().contains("belongs to the pipeline `one`"), "{error}");
 }
 
@@ -262,10 +268,10 @@ fn a_marker_that_cannot_be_written_leaves_none_behind() {
     let out = directory.path().join("out");
     // Writing the temporary file fails, as on a full disk.
     std::fs::create_dir_all(out.join(".howdah-sink.tmp")).expect("made");
-    Committer::claim(&config(directory.path(), "q"), None).expect_err("refused");
+    claim(&config(directory.path(), "q")).expect_err("refused");
     assert!(!out.join(".howdah-sink").exists());
     std::fs::remove_dir(out.join(".howdah-sink.tmp")).expect("removed");
-    Committer::claim(&config(directory.path(), "q"), None).expect("claimed");
+    claim(&config(directory.path(), "q")).expect("claimed");
 }
 
 #[test]
@@ -273,7 +279,7 @@ fn output_of_an_earlier_run_is_known_without_a_state_directory() {
     let directory = tempfile::tempdir().expect("a directory");
     let config = config(directory.path(), "q");
     assert!(!config.has_output().expect("listed"));
-    let mut committer = Committer::claim(&config, None).expect("claimed");
+    let mut committer = claim(&config).expect("claimed");
     let file = stage(&committer, 7);
     committer.commit(&[file]).expect("committed");
     assert!(config.has_output().expect("listed"));

@@ -1,14 +1,15 @@
-//! Which columns of the file become which fields of the operator.
+//! Which columns of the file become which fields of those that take its rows.
 
 use super::column_builder::{ColumnBuilder, Scalar, Value};
-use crate::config::{FilterValue, Located, PipelineConfig, enumerate};
-use crate::error::{Error, Result, suggestion};
+use crate::config::{FilterValue, Located, SourceConfig};
+use crate::error::{Error, Result, suggestion, suggestion_or_list};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMillisecondType};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow_schema::SchemaRef;
-use howdah_runtime::InputSpec;
+use arrow_schema::{Fields, Schema, SchemaRef};
 use howdah_state::{Column, ColumnType};
+use std::path::Path;
+use std::sync::Arc;
 
 /// The columns of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +37,33 @@ impl FileShape {
     fn names(&self) -> impl Iterator<Item = &str> {
         self.columns.iter().map(|column| column.name.as_str())
     }
+
+    /// All columns that are read when nobody says which, with the types that the source states,
+    /// else their own or guessed ones.
+    pub(crate) fn all(&self, source: &SourceConfig) -> Vec<Column> {
+        let stated = |name: &str| {
+            let mut schema = source.schema.iter();
+            Some(schema.find(|(column, _)| column.value == name)?.1)
+        };
+        let column = |column: &FileColumn| {
+            let guess = (!self.typed).then_some(ColumnType::Utf8);
+            let column_type = stated(&column.name).or(column.column_type).or(guess)?;
+            Some(Column::nullable(column.name.clone(), column_type))
+        };
+        self.columns.iter().filter_map(column).collect()
+    }
+}
+
+/// A field that somebody wants of a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) field: Column,
+    /// The column that it takes.
+    pub(crate) column: String,
+    /// The line of the pipeline file that says so; `None`: it has the name of the field.
+    pub(crate) line: Option<u32>,
+    /// The line of what wants it.
+    pub(crate) node_line: u32,
 }
 
 /// What is read of each row, and what becomes of it.
@@ -48,40 +76,37 @@ pub(crate) struct Plan {
     filter: Vec<Scalar>,
     /// Index into `columns`.
     event_time: Option<usize>,
-    /// For each field of the operator's input, an index into `columns`.
+    /// For each field that is wanted, an index into `columns`.
     fields: Vec<usize>,
-    /// The operator's input.
+    /// The fields that are wanted.
     schema: SchemaRef,
-    /// For each key field, its index in the operator's input.
-    key: Vec<usize>,
 }
 
 impl Plan {
-    /// Matches the operator's input with the columns of the file. What does not fit is named
-    /// with its line in the pipeline file.
+    /// Matches what is wanted with the columns of the file. What does not fit is named with its
+    /// line in the pipeline file.
     pub(crate) fn resolve(
-        config: &PipelineConfig,
-        input: &InputSpec,
+        pipeline_file: &Path,
+        source: &SourceConfig,
+        wanted: &[Wanted],
         shape: &FileShape,
     ) -> Result<Self> {
-        let mut resolver = Resolver { config, shape, columns: Vec::new() };
+        let mut resolver = Resolver { pipeline_file, source, shape, columns: Vec::new() };
         resolver.check_stated_schema()?;
-        let filter = resolver.filter(input)?;
-        let sources = resolver.field_sources(input)?;
-        let mut fields = Vec::with_capacity(input.fields.len());
-        for (field, source) in input.fields.iter().zip(&sources) {
-            fields.push(resolver.field(field, source)?);
+        let filter = resolver.filter(wanted)?;
+        let mut fields = Vec::with_capacity(wanted.len());
+        let mut errors = Vec::new();
+        for wanted in wanted {
+            match resolver.field(wanted) {
+                Ok(index) => fields.push(index),
+                Err(error) => errors.push(error),
+            }
         }
+        Error::all(errors)?;
         let event_time = resolver.event_time()?;
-        let columns = resolver.nullability(input, &fields, filter.len(), event_time);
-        let position = |key: &String| {
-            let found = input.fields.iter().position(|field| field.name == *key);
-            found.ok_or_else(|| {
-                Error::internal(format!("the operator's key field `{key}` is no input field"))
-            })
-        };
-        let key = input.key.iter().map(position).collect::<Result<_>>()?;
-        Ok(Self { columns, filter, event_time, fields, schema: input.schema(), key })
+        let columns = resolver.nullability(wanted, &fields, filter.len(), event_time);
+        let schema = wanted.iter().map(|wanted| wanted.field.to_arrow()).collect::<Fields>();
+        Ok(Self { columns, filter, event_time, fields, schema: Arc::new(Schema::new(schema)) })
     }
 
     /// The columns of the file that are read.
@@ -94,12 +119,7 @@ impl Plan {
         &self.filter
     }
 
-    /// Indices of the key columns in the operator's input, in key order.
-    pub(crate) fn key(&self) -> &[usize] {
-        &self.key
-    }
-
-    /// The operator's input and the event times, from the columns that were read.
+    /// What is wanted and the event times, from the columns that were read.
     pub(super) fn project(
         &self,
         columns: &[ArrayRef],
@@ -127,14 +147,6 @@ impl Plan {
         Ok((batch, event_times))
     }
 
-    /// The column of the file that each field of the operator's input takes.
-    pub(crate) fn sources(&self) -> impl Iterator<Item = (&str, &str)> {
-        let fields = self.schema.fields().iter().zip(&self.fields);
-        fields.filter_map(|(field, index)| {
-            Some((field.name().as_str(), self.columns.get(*index)?.name.as_str()))
-        })
-    }
-
     /// Whether rows have event times.
     pub(crate) fn has_event_time(&self) -> bool {
         self.event_time.is_some()
@@ -149,15 +161,9 @@ fn event_times(column: &ArrayRef) -> Result<Vec<i64>> {
     Ok(times.ok_or_else(|| Error::internal("event times are no integers"))?.values().to_vec())
 }
 
-/// Where a field's values come from.
-struct FieldSource {
-    column: String,
-    /// The line that says so; `None`: it has the name of the field.
-    line: Option<u32>,
-}
-
 struct Resolver<'a> {
-    config: &'a PipelineConfig,
+    pipeline_file: &'a Path,
+    source: &'a SourceConfig,
     shape: &'a FileShape,
     /// Columns to read so far.
     columns: Vec<Column>,
@@ -166,7 +172,7 @@ struct Resolver<'a> {
 impl Resolver<'_> {
     /// A column whose type is stated must be there.
     fn check_stated_schema(&self) -> Result<()> {
-        for (column, stated) in &self.config.source.schema {
+        for (column, stated) in &self.source.schema {
             let Some(found) = self.shape.find(&column.value) else {
                 if self.shape.open {
                     continue;
@@ -175,7 +181,7 @@ impl Resolver<'_> {
             };
             let own = found.column_type.filter(|_| self.shape.typed);
             if own.is_some_and(|own| !widens(own, *stated)) {
-                return Err(self.config.error(
+                return Err(self.error(
                     column.line,
                     format!(
                         "column `{}` of {} is {}, which cannot become {stated} without loss",
@@ -190,15 +196,15 @@ impl Resolver<'_> {
     }
 
     /// The filter columns, which come first.
-    fn filter(&mut self, input: &InputSpec) -> Result<Vec<Scalar>> {
-        let config = self.config;
+    fn filter(&mut self, wanted: &[Wanted]) -> Result<Vec<Scalar>> {
+        let source = self.source;
         let mut filter = Vec::new();
-        for (column, value) in &config.source.filter {
+        for (column, value) in &source.filter {
             self.require(column)?;
             // The operator's type is as good as a stated one, unless another name hides it.
             let declared = || {
-                let field = input.fields.iter().find(|field| field.name == column.value)?;
-                (!self.shape.typed).then_some(field.column_type)
+                let wanted = wanted.iter().find(|wanted| wanted.field.name == column.value)?;
+                (!self.shape.typed).then_some(wanted.field.column_type)
             };
             let column_type = self
                 .known_type(&column.value)
@@ -206,7 +212,7 @@ impl Resolver<'_> {
                 .or_else(|| self.shape.find(&column.value)?.column_type)
                 .unwrap_or_else(|| natural_type(value));
             let scalar = scalar(value, column_type).ok_or_else(|| {
-                config.error(
+                self.error(
                     column.line,
                     format!(
                         "`{}` in [source.filter] is {}, but the column is {column_type}",
@@ -221,82 +227,17 @@ impl Resolver<'_> {
         Ok(filter)
     }
 
-    /// For each field of the input, the column that it comes from.
-    fn field_sources(&self, input: &InputSpec) -> Result<Vec<FieldSource>> {
-        let config = self.config;
-        let named = |name: &String| FieldSource { column: name.clone(), line: None };
-        let mut sources: Vec<_> = input.fields.iter().map(|field| named(&field.name)).collect();
-        let position = |name: &str| input.fields.iter().position(|field| field.name == name);
-        for (field, column) in &config.operator.columns {
-            let place = position(&field.value).and_then(|index| sources.get_mut(index));
-            let Some(place) = place else {
-                let known = || input.fields.iter().map(|field| field.name.as_str());
-                return Err(config.error(
-                    field.line,
-                    format!(
-                        "the operator's input has no field `{}`{}",
-                        field.value,
-                        suggestion_or_list(&field.value, known, "it has")
-                    ),
-                ));
-            };
-            *place = FieldSource { column: column.value.clone(), line: Some(column.line) };
-        }
-        let Some(first) = config.operator.key.first() else { return Ok(sources) };
-        if config.operator.key.len() != input.key.len() {
-            let known: Vec<&str> = input.key.iter().map(String::as_str).collect();
-            return Err(config.error(
-                first.line,
-                format!(
-                    "`key` names {} columns, but the operator's key has {}: {}",
-                    config.operator.key.len(),
-                    input.key.len(),
-                    enumerate(&known, "and")
-                ),
-            ));
-        }
-        for (field, column) in input.key.iter().zip(&config.operator.key) {
-            if *field != column.value && input.key.contains(&column.value) {
-                let known: Vec<&str> = input.key.iter().map(String::as_str).collect();
-                return Err(config.error(
-                    column.line,
-                    format!(
-                        "`key` gives the column `{}` to the key field `{field}`; the operator's \
-                         key is {}, in this order",
-                        column.value,
-                        enumerate(&known, "and")
-                    ),
-                ));
-            }
-            let Some(place) = position(field).and_then(|index| sources.get_mut(index)) else {
-                continue;
-            };
-            if place.line.is_some() && place.column != column.value {
-                return Err(config.error(
-                    column.line,
-                    format!(
-                        "`key` takes the key field `{field}` from `{}`, `columns` from `{}`; \
-                         leave one of them out",
-                        column.value, place.column
-                    ),
-                ));
-            }
-            *place = FieldSource { column: column.value.clone(), line: Some(column.line) };
-        }
-        Ok(sources)
-    }
-
     /// The index of the column that the field comes from.
-    fn field(&mut self, field: &Column, source: &FieldSource) -> Result<usize> {
-        let config = self.config;
-        let line = source.line.unwrap_or(config.operator.component.line);
+    fn field(&mut self, source: &Wanted) -> Result<usize> {
+        let field = &source.field;
+        let line = source.line.unwrap_or(source.node_line);
         let found = self.shape.find(&source.column);
         if found.is_none() && !(self.shape.open && field.nullable && source.line.is_none()) {
             if source.line.is_some() {
                 let column = Located { value: source.column.clone(), line };
                 return Err(self.no_column(&column));
             }
-            return Err(config.error(
+            return Err(self.error(
                 line,
                 format!(
                     "the operator wants a column `{0}`, which {1} lacks; name the column that it \
@@ -309,7 +250,7 @@ impl Resolver<'_> {
         }
         let own = found.and_then(|found| found.column_type).filter(|_| self.shape.typed);
         if self.shape.typed && own.is_none() {
-            return Err(config.error(
+            return Err(self.error(
                 line,
                 format!(
                     "column `{}` of {} has a type that no operator can take",
@@ -320,7 +261,7 @@ impl Resolver<'_> {
         }
         let read = self.known_type(&source.column).or(own).unwrap_or(field.column_type);
         if !widens(read, field.column_type) {
-            return Err(config.error(
+            return Err(self.error(
                 line,
                 format!(
                     "column `{}` is {read}, but the operator's field `{}` is {}, which cannot \
@@ -334,15 +275,15 @@ impl Resolver<'_> {
 
     /// The column with the event time.
     fn event_time(&mut self) -> Result<Option<usize>> {
-        let config = self.config;
-        let Some(column) = &config.source.event_time else { return Ok(None) };
+        let source = self.source;
+        let Some(column) = &source.event_time else { return Ok(None) };
         self.require(column)?;
         let column_type = self
             .known_type(&column.value)
             .or_else(|| self.shape.find(&column.value)?.column_type)
             .unwrap_or(ColumnType::TimestampMillis);
         if !matches!(column_type, ColumnType::TimestampMillis | ColumnType::Int64) {
-            return Err(config.error(
+            return Err(self.error(
                 column.line,
                 format!(
                     "`event-time` in [source] is column `{}`, which is {column_type}; it must be \
@@ -357,18 +298,17 @@ impl Resolver<'_> {
     /// A column may lack a value when nobody needs one.
     fn nullability(
         &self,
-        input: &InputSpec,
+        wanted: &[Wanted],
         fields: &[usize],
         filters: usize,
         event_time: Option<usize>,
     ) -> Vec<Column> {
         let mut columns = self.columns.clone();
         for (index, column) in columns.iter_mut().enumerate() {
-            let needed = input
-                .fields
+            let needed = wanted
                 .iter()
                 .zip(fields)
-                .any(|(field, source)| *source == index && !field.nullable);
+                .any(|(wanted, source)| *source == index && !wanted.field.nullable);
             // A row without the value of a filter column is not kept, rather than malformed.
             column.nullable = index < filters || !(needed || event_time == Some(index));
         }
@@ -388,7 +328,7 @@ impl Resolver<'_> {
     fn known_type(&self, name: &str) -> Option<ColumnType> {
         let read = self.columns.iter().find(|column| column.name == name);
         let stated = || {
-            let mut schema = self.config.source.schema.iter();
+            let mut schema = self.source.schema.iter();
             Some(schema.find(|(column, _)| column.value == name)?.1)
         };
         read.map(|column| column.column_type).or_else(stated)
@@ -396,23 +336,17 @@ impl Resolver<'_> {
 
     fn require(&self, column: &Located<String>) -> Result<()> {
         match self.shape.find(&column.value) {
-            Some(found) if self.shape.typed && found.column_type.is_none() => {
-                Err(self.config.error(
-                    column.line,
-                    format!(
-                        "column `{}` of {} has a type that is not read",
-                        column.value,
-                        self.file()
-                    ),
-                ))
-            }
+            Some(found) if self.shape.typed && found.column_type.is_none() => Err(self.error(
+                column.line,
+                format!("column `{}` of {} has a type that is not read", column.value, self.file()),
+            )),
             Some(_) => Ok(()),
             None => Err(self.no_column(column)),
         }
     }
 
     fn no_column(&self, column: &Located<String>) -> Error {
-        self.config.error(
+        self.error(
             column.line,
             format!(
                 "{} has no column `{}`{}",
@@ -423,27 +357,17 @@ impl Resolver<'_> {
         )
     }
 
-    fn file(&self) -> std::path::Display<'_> {
-        self.config.source.path.value.display()
+    fn error(&self, line: u32, message: String) -> Error {
+        Error::config(self.pipeline_file, line, message)
     }
-}
 
-/// A close name, or else all there are.
-fn suggestion_or_list<'a, I: Iterator<Item = &'a str>>(
-    name: &str,
-    known: impl Fn() -> I,
-    verb: &str,
-) -> String {
-    let close = suggestion(name, known());
-    if !close.is_empty() {
-        return close;
+    fn file(&self) -> std::path::Display<'_> {
+        self.source.path.value.display()
     }
-    let known: Vec<&str> = known().collect();
-    format!("; {verb} {}", enumerate(&known, "and"))
 }
 
 /// Whether every value of one type is a value of the other.
-fn widens(from: ColumnType, to: ColumnType) -> bool {
+pub(crate) fn widens(from: ColumnType, to: ColumnType) -> bool {
     use ColumnType as Type;
     let integer_digits = |integer: ColumnType| match integer {
         Type::Int32 => 10,

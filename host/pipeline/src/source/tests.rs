@@ -51,9 +51,17 @@ impl Files {
         position: Option<SourcePosition>,
     ) -> Result<Box<dyn Source>> {
         let config = self.config(source);
-        let shape = inspect(&config.source)?;
-        let plan = Plan::resolve(&config, &input(), &shape)?;
-        open(&config.source, Arc::new(plan), position)
+        let source = &config.sources[0];
+        let shape = inspect(source)?;
+        let wanted = |field: &Column| Wanted {
+            field: field.clone(),
+            column: field.name.clone(),
+            line: None,
+            node_line: 1,
+        };
+        let wanted: Vec<Wanted> = input().fields.iter().map(wanted).collect();
+        let plan = Plan::resolve(&config.file, source, &wanted, &shape)?;
+        open(source, Arc::new(plan), position)
     }
 
     /// Reads to the end; the kept rows and the rejected ones.

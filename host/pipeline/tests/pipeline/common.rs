@@ -107,6 +107,11 @@ impl Bench {
             "{root}\n[checkpoint]\n{checkpoint}\n[source]\n{source}\n[operator]\n{operator}\n\
              [sink]\n{sink}"
         );
+        self.prepare_file(&text)
+    }
+
+    /// A pipeline of this text.
+    pub(crate) fn prepare_file(&self, text: &str) -> Result<Pipeline, Error> {
         self.write("pipeline.toml", text);
         Pipeline::prepare(PipelineConfig::load(&self.path("pipeline.toml"))?, engine())
     }
@@ -136,6 +141,22 @@ impl Bench {
         }
         bids.sort_unstable();
         bids
+    }
+
+    /// The rows of all visible files of a sink whose columns are numbers, sorted.
+    pub(crate) fn numbers(&self, directory: &str) -> Vec<Vec<i64>> {
+        let mut rows = Vec::new();
+        let names = names(&self.path(directory));
+        for name in names.iter().filter(|name| name.starts_with("part-")) {
+            let path = self.path(directory).join(name);
+            let mut reader = csv::Reader::from_path(path).expect("a file");
+            for record in reader.records() {
+                let record = record.expect("a record");
+                rows.push(record.iter().map(|field| field.parse().expect("a number")).collect());
+            }
+        }
+        rows.sort_unstable();
+        rows
     }
 
     /// The names of all visible output files.

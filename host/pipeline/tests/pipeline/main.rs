@@ -8,6 +8,8 @@ mod common;
 #[cfg(test)]
 mod failure;
 #[cfg(test)]
+mod graph;
+#[cfg(test)]
 mod isolation;
 #[cfg(test)]
 mod restart;

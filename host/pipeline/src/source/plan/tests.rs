@@ -1,5 +1,8 @@
 use super::*;
 use crate::ErrorKind;
+use crate::config::PipelineConfig;
+use crate::graph::fields;
+use howdah_runtime::InputSpec;
 use std::path::Path;
 
 /// The message of what a pipeline file is refused for, without the directory.
@@ -36,10 +39,14 @@ fn resolve(source: &str, operator: &str, shape: &FileShape) -> Result<Plan, Refu
     );
     let file = directory.path().join("q.toml");
     let config = PipelineConfig::parse(Path::new(&file), &text).expect("a configuration");
-    Plan::resolve(&config, &input(), shape).map_err(|error| {
+    let shown = |error: Error| {
         assert_eq!(error.kind(), ErrorKind::Config);
         error.to_string().replace(&format!("{}/", directory.path().display()), "")
-    })
+    };
+    let line = config.operators[0].component.line;
+    let wanted = fields::wanted(&config, &config.links[0], &input(), line);
+    let wanted = wanted.map_err(|mut errors| shown(errors.remove(0)))?;
+    Plan::resolve(&config.file, &config.sources[0], &wanted, shape).map_err(shown)
 }
 
 #[test]
@@ -47,7 +54,6 @@ fn fields_are_found_by_name_and_take_the_operators_types() {
     let shape = csv(&["price", "url", "bidder", "auction", "channel"]);
     let plan = resolve("", "", &shape).expect("a plan");
     assert_eq!(plan.columns(), input().fields);
-    assert_eq!(plan.key(), [1, 0]);
 }
 
 #[test]

@@ -1,0 +1,156 @@
+//! `[source]`: what to read.
+
+use super::section::Section;
+use super::{
+    FilterValue, FinalNewline, Format, Located, Node, OnError, SourceConfig, TIME_LIMIT_MS,
+};
+use howdah_state::ColumnType;
+use std::path::Path;
+use std::str::FromStr;
+use toml::Spanned;
+use toml::de::DeValue;
+
+/// What it may have.
+pub(super) const KEYS: &[&str] = &[
+    "path",
+    "format",
+    "event-time",
+    "watermark-delay-ms",
+    "on-error",
+    "dead-letter",
+    "final-newline",
+    "filter",
+    "rate-limit-rows-per-second",
+    "schema",
+];
+
+/// `None`: something is wrong.
+pub(super) fn source(
+    node: &Node<'_>,
+    directory: &Path,
+    state_directory: &Path,
+) -> Option<SourceConfig> {
+    let section = &node.section;
+    let stated = section.required_text("path");
+    let format = section.choice("format", Format::CHOICES);
+    let guessed = || {
+        let stated = stated.as_ref().filter(|_| !section.has("format"))?;
+        let format = Format::from_extension(Path::new(&stated.value));
+        if format.is_none() {
+            let problem = format!(
+                "the extension of `{}` says no format; add format = \"csv\", \"ndjson\" or \
+                 \"parquet\"",
+                stated.value
+            );
+            section.problem(stated.line, problem);
+        }
+        format
+    };
+    let format = format.or_else(guessed);
+    let final_newline = section.choice(
+        "final-newline",
+        &[("required", FinalNewline::Required), ("optional", FinalNewline::Optional)],
+    );
+    let event_time = section.text("event-time");
+    let watermark_delay_ms = section.integer("watermark-delay-ms", 0..=TIME_LIMIT_MS);
+    let on_error = on_error(node, directory, state_directory);
+    let filter = filter(&section.open_section("filter"));
+    let rate_limit = section.integer("rate-limit-rows-per-second", 0..=1_000_000_000);
+    let schema = schema(&section.open_section("schema"));
+    let stated = stated?;
+    Some(SourceConfig {
+        name: node.name_or("source"),
+        path: Located { value: directory.join(&stated.value), line: stated.line },
+        stated_path: stated.value,
+        format: format?,
+        event_time,
+        watermark_delay_ms: watermark_delay_ms.unwrap_or(0),
+        on_error,
+        final_newline: final_newline.unwrap_or(FinalNewline::Required),
+        filter,
+        rate_limit_rows_per_second: rate_limit.unwrap_or(0),
+        schema,
+    })
+}
+
+fn on_error(node: &Node<'_>, directory: &Path, state_directory: &Path) -> OnError {
+    let section = &node.section;
+    let choices = [("fail", 0), ("skip", 1), ("dead-letter", 2)];
+    let choice = section.choice("on-error", &choices);
+    match (choice, section.text("dead-letter")) {
+        (Some(2), None) => {
+            let name = match &node.name {
+                None => "dead-letter.ndjson".to_owned(),
+                Some(name) => format!("dead-letter-{}.ndjson", name.value),
+            };
+            let path = state_directory.join(name);
+            OnError::DeadLetter(Located { value: path, line: section.line() })
+        }
+        (Some(2) | None, Some(file)) => {
+            OnError::DeadLetter(Located { value: directory.join(file.value), line: file.line })
+        }
+        (Some(choice), file) => {
+            if let Some(file) = file {
+                let what = section.describe("dead-letter");
+                section.problem(file.line, format!("{what} needs on-error = \"dead-letter\""));
+            }
+            if choice == 1 { OnError::Skip } else { OnError::Fail }
+        }
+        (None, None) => OnError::Fail,
+    }
+}
+
+fn filter(section: &Section<'_>) -> Vec<(Located<String>, FilterValue)> {
+    let kept = |(column, value): (Located<String>, &Spanned<DeValue<'_>>)| {
+        let wrong = |expected| section.wrong_type(&column.value, value, expected);
+        let kept = match value.get_ref() {
+            DeValue::Boolean(boolean) => Some(FilterValue::Boolean(*boolean)),
+            DeValue::Integer(integer) => {
+                let parsed = i64::from_str_radix(integer.as_str(), integer.radix()).ok();
+                let parsed = parsed.map(FilterValue::Integer);
+                parsed.or_else(|| wrong("a 64-bit whole number"))
+            }
+            DeValue::Float(float) => {
+                let parsed = float.as_str().parse().ok().map(FilterValue::Float);
+                parsed.or_else(|| wrong("a float"))
+            }
+            DeValue::String(text) => Some(FilterValue::Text(text.clone().into_owned())),
+            DeValue::Datetime(datetime) => Some(FilterValue::Text(datetime.to_string())),
+            DeValue::Array(_) | DeValue::Table(_) => wrong("one value"),
+        }?;
+        Some((column, kept))
+    };
+    section.entries().into_iter().filter_map(kept).collect()
+}
+
+fn schema(section: &Section<'_>) -> Vec<(Located<String>, ColumnType)> {
+    let typed = |(column, value): (Located<String>, &Spanned<DeValue<'_>>)| {
+        let text = section.text_of(&column.value, value)?;
+        match ColumnType::from_str(&text.value) {
+            Ok(column_type) => Some((column, column_type)),
+            Err(error) => {
+                let close = suggestion_of_type(&text.value);
+                let what = section.describe(&column.value);
+                section.problem(text.line, format!("{what} is {error}{close}"));
+                None
+            }
+        }
+    };
+    section.entries().into_iter().filter_map(typed).collect()
+}
+
+/// Names that other systems have for our types.
+fn suggestion_of_type(text: &str) -> String {
+    let known = match text.to_ascii_lowercase().as_str() {
+        "int" | "integer" => "int32",
+        "long" | "bigint" => "int64",
+        "float" | "real" => "float32",
+        "double" => "float64",
+        "string" | "text" | "varchar" => "utf8",
+        "bool" => "boolean",
+        "bytes" | "varbinary" => "binary",
+        "timestamp" | "datetime" => "timestamp-millis",
+        _ => return String::new(),
+    };
+    format!("; did you mean `{known}`?")
+}

@@ -1,0 +1,137 @@
+//! Where the rows of a source, or of a subtask, go.
+
+use crate::error::{Error, Result};
+use crate::exchange::{Exchange, Message};
+use crate::progress::Counters;
+use crate::sink::SinkMessage;
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::SchemaRef;
+use crossbeam_channel::Sender;
+use howdah_runtime::Output;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// The way of the rows of one output to one consumer.
+#[derive(Debug)]
+pub(crate) struct Outlet {
+    /// Of which output.
+    pub(crate) output: u32,
+    /// For each field of the consumer the column that it takes.
+    pub(crate) columns: Vec<usize>,
+    /// The fields of the consumer.
+    pub(crate) schema: SchemaRef,
+    pub(crate) to: Target,
+}
+
+/// The other end.
+#[derive(Debug)]
+pub(crate) enum Target {
+    /// The subtasks of an operator.
+    Operator { exchange: Exchange, subtasks: Vec<Sender<Message>> },
+    /// A sink, which knows the producers by number.
+    Sink { producer: u32, channel: Sender<SinkMessage> },
+}
+
+/// The ways of all rows of a producer. Receivers are gone only when the pipeline fails, which is
+/// the `Break` of all that is sent.
+#[derive(Debug)]
+pub(crate) struct Outlets {
+    pub(crate) outlets: Vec<Outlet>,
+    pub(crate) counters: Arc<Counters>,
+}
+
+impl Outlets {
+    /// Rows of an output.
+    pub(crate) fn rows(&mut self, rows: &Output) -> Result<ControlFlow<()>> {
+        if rows.batch.num_rows() == 0 {
+            return Ok(ControlFlow::Continue(()));
+        }
+        for outlet in self.outlets.iter_mut().filter(|outlet| outlet.output == rows.port) {
+            if outlet.rows(rows, &self.counters)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// The watermark has risen. Sinks do not need it.
+    pub(crate) fn watermark(&self, watermark: i64) -> ControlFlow<()> {
+        self.tell(|| Message::Watermark(watermark))
+    }
+
+    /// No rows come for a while.
+    pub(crate) fn idle(&self) -> ControlFlow<()> {
+        self.tell(|| Message::Idle)
+    }
+
+    /// There are no more rows.
+    pub(crate) fn end(&self) -> ControlFlow<()> {
+        self.tell(|| Message::End)
+    }
+
+    /// What was sent before belongs to the checkpoint.
+    pub(crate) fn barrier(&self, checkpoint: u64, last: bool) -> ControlFlow<()> {
+        for outlet in &self.outlets {
+            let Target::Sink { producer, channel } = &outlet.to else { continue };
+            let barrier = SinkMessage::Barrier { subtask: *producer, checkpoint };
+            if channel.send(barrier).is_err() {
+                return ControlFlow::Break(());
+            }
+        }
+        self.tell(|| Message::Barrier { checkpoint, last })
+    }
+
+    /// Tells all subtasks of all operators, also those that got no rows.
+    fn tell(&self, message: impl Fn() -> Message) -> ControlFlow<()> {
+        for outlet in &self.outlets {
+            let Target::Operator { subtasks, .. } = &outlet.to else { continue };
+            if subtasks.iter().any(|subtask| subtask.send(message()).is_err()) {
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Outlet {
+    fn rows(&mut self, rows: &Output, counters: &Counters) -> Result<ControlFlow<()>> {
+        let batch = project(&rows.batch, &self.columns, &self.schema)?;
+        match &mut self.to {
+            Target::Operator { exchange, subtasks } => {
+                let kinds = rows.row_kinds.as_deref();
+                let split = exchange.split(&batch, &rows.timestamps, kinds)?;
+                for (subtask, rows) in subtasks.iter().zip(split) {
+                    let Some(rows) = rows else { continue };
+                    if subtask.send(Message::Rows(rows)).is_err() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+            }
+            Target::Sink { producer, channel } => {
+                counters.rows_out.add(batch.num_rows());
+                let output = Output { port: 0, batch, ..rows.clone() };
+                let rows = SinkMessage::Rows { subtask: *producer, outputs: vec![output] };
+                if channel.send(rows).is_err() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// These columns of a batch, as the types that are wanted.
+fn project(batch: &RecordBatch, columns: &[usize], schema: &SchemaRef) -> Result<RecordBatch> {
+    let mut projected = Vec::with_capacity(columns.len());
+    for (field, index) in schema.fields().iter().zip(columns) {
+        let column = batch.columns().get(*index);
+        let column = column.ok_or_else(|| Error::internal("a batch lacks a column"))?;
+        projected.push(if column.data_type() == field.data_type() {
+            ArrayRef::clone(column)
+        } else {
+            arrow_cast::cast(column, field.data_type())?
+        });
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(SchemaRef::clone(schema), projected, &options)?)
+}

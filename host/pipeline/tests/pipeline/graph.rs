@@ -1,0 +1,258 @@
+//! Pipelines with several sources, operators and sinks.
+
+use crate::common::{Bench, Bid, bids, csv, last_bids, wait_for_checkpoint};
+use howdah_operator_artifacts::{AUCTION_STATS, AUCTION_WINNERS, LAST_BID};
+use howdah_pipeline::StartOptions;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// The last bids go on to the figures of their auctions; both are kept, and bids on their own are
+/// counted too.
+fn figures(rate_limit: u64) -> String {
+    format!(
+        "name = \"figures\"\nstate-directory = \"state\"\nparallelism = 2\n\
+         [checkpoint]\ninterval-ms = 20\nsync = false\n\
+         [source.bids]\npath = \"events.csv\"\nevent-time = \"date_time\"\n\
+         filter = {{ event_type = 2 }}\nrate-limit-rows-per-second = {rate_limit}\n\
+         [operator.stats]\ncomponent = \"{AUCTION_STATS}\"\ninput = \"last-bid\"\n\
+         parallelism = 3\n\
+         [operator.last-bid]\ncomponent = \"{LAST_BID}\"\ninput = \"bids\"\n\
+         [operator.all]\ncomponent = \"{AUCTION_STATS}\"\ninput = \"bids\"\nparallelism = 1\n\
+         [sink.last]\ntype = \"files\"\npath = \"out\"\ninput = \"last-bid\"\n\
+         [sink.stats]\ntype = \"files\"\npath = \"stats\"\ninput = \"stats\"\n\
+         [sink.all]\ntype = \"files\"\npath = \"all\"\ninput = \"all\"\n"
+    )
+}
+
+/// For each auction the figures after all bids: count, least, greatest, sum.
+fn totals(bids: &[Bid]) -> BTreeMap<i64, [i64; 4]> {
+    let mut totals = BTreeMap::new();
+    for bid in bids {
+        let [count, least, most, sum] = totals.entry(bid.auction).or_insert([0, i64::MAX, 0, 0]);
+        *count += 1;
+        *least = bid.price.min(*least);
+        *most = bid.price.max(*most);
+        *sum += bid.price;
+    }
+    totals
+}
+
+/// The figures with the highest count of each auction in the files of a sink, and how many rows
+/// there are.
+fn emitted_totals(bench: &Bench, directory: &str) -> (BTreeMap<i64, [i64; 4]>, usize) {
+    let rows = bench.numbers(directory);
+    let count = rows.len();
+    let mut totals = BTreeMap::new();
+    for row in rows {
+        let figures: [i64; 4] = row[1..].try_into().expect("four figures");
+        let best = totals.entry(row[0]).or_insert(figures);
+        if figures[0] > best[0] {
+            *best = figures;
+        }
+    }
+    (totals, count)
+}
+
+fn check_figures(bench: &Bench, bids: &[Bid]) {
+    let last = last_bids(bids);
+    assert_eq!(bench.output(), last);
+    assert_eq!(emitted_totals(bench, "stats"), (totals(&last), last.len()));
+    assert_eq!(emitted_totals(bench, "all"), (totals(bids), bids.len()));
+}
+
+#[test]
+fn rows_go_through_two_operators_and_to_all_who_take_them() {
+    let (bench, bids) = (Bench::new(), bids(20_000));
+    bench.write("events.csv", csv(&bids));
+    let summary = bench.prepare_file(&figures(0)).expect("a pipeline");
+    let summary =
+        summary.start(StartOptions::default()).expect("started").wait().expect("a summary");
+    assert!(summary.finished);
+    assert_eq!(summary.rows_in, 20_000);
+    check_figures(&bench, &bids);
+    let tables: Vec<&str> = summary.states.iter().map(|state| state.table.as_str()).collect();
+    let expected = ["figures__last-bid__last", "figures__stats__stats", "figures__all__stats"];
+    assert_eq!(tables, expected);
+}
+
+#[test]
+fn a_graph_goes_on_from_its_last_checkpoint_with_the_same_result() {
+    let (bench, bids) = (Bench::new(), bids(6_000));
+    bench.write("events.csv", csv(&bids));
+    for _ in 0..4 {
+        let pipeline = bench.prepare_file(&figures(10_000)).expect("a pipeline");
+        let handle = pipeline.start(StartOptions::default()).expect("started");
+        wait_for_checkpoint(&handle);
+        drop(handle);
+    }
+    let pipeline = bench.prepare_file(&figures(0)).expect("a pipeline");
+    let summary =
+        pipeline.start(StartOptions::default()).expect("started").wait().expect("a summary");
+    assert!(summary.restored_from.is_some());
+    assert!(summary.rows_in < 6_000, "it went on");
+    check_figures(&bench, &bids);
+}
+
+#[test]
+fn an_operator_that_goes_is_refused_with_its_name() {
+    let (bench, bids) = (Bench::new(), bids(100));
+    bench.write("events.csv", csv(&bids));
+    let run = |text: &str| bench.prepare_file(text)?.start(StartOptions::default())?.wait();
+    run(&figures(0)).expect("a summary");
+    let changed = figures(0).replace("[operator.all]", "[operator.every]");
+    let error = run(&changed.replace("input = \"all\"", "input = \"every\"")).expect_err("changed");
+    let message = error.to_string();
+    for expected in ["operator `all` is gone", "operator `every` is new", "sink `all`'s input"] {
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+/// Auctions and bids, each in a source of its own, come together.
+fn winners(rate_limit: u64) -> String {
+    format!(
+        "name = \"winners\"\nstate-directory = \"state\"\nparallelism = 2\n\
+         [checkpoint]\ninterval-ms = 20\nsync = false\n\
+         [source.auctions]\npath = \"auctions.csv\"\nevent-time = \"opens\"\n\
+         rate-limit-rows-per-second = {rate_limit}\n\
+         [source.bids]\npath = \"bids.csv\"\nevent-time = \"date_time\"\n\
+         rate-limit-rows-per-second = {}\n\
+         [operator.winners]\ncomponent = \"{AUCTION_WINNERS}\"\n\
+         [operator.winners.inputs]\n\
+         auctions = {{ from = \"auctions\", key = [\"auction\"] }}\nbids = \"bids\"\n\
+         [operator.stats]\ncomponent = \"{AUCTION_STATS}\"\ninput = \"winners\"\n\
+         key = [\"seller\"]\n\
+         [sink.winners]\ntype = \"files\"\npath = \"out\"\ninput = \"winners\"\n\
+         [sink.sellers]\ntype = \"files\"\npath = \"sellers\"\ninput = \"stats\"\n",
+        rate_limit * 20
+    )
+}
+
+const AUCTIONS: i64 = 300;
+const BIDS: i64 = 6_000;
+
+fn expires(auction: i64) -> i64 {
+    auction * 20 + 500 + auction % 7 * 100
+}
+
+/// The auction that a bid is for, its bidder and price; one in three bids comes too late.
+fn bid(time: i64) -> (i64, i64, i64) {
+    let auction = (time / 20 - time * 7 % 40).clamp(0, AUCTIONS - 1);
+    (auction, time % 31, time * 13 % 97)
+}
+
+fn write_winners(bench: &Bench) {
+    let mut auctions = "auction,seller,expires,opens\n".to_owned();
+    for auction in 0..AUCTIONS {
+        let (expires, opens) = (expires(auction), auction * 20);
+        writeln!(auctions, "{auction},{},{expires},{opens}", auction % 5).expect("text");
+    }
+    bench.write("auctions.csv", auctions);
+    let mut bids = "auction,bidder,price,date_time\n".to_owned();
+    for time in 0..BIDS {
+        let (auction, bidder, price) = bid(time);
+        writeln!(bids, "{auction},{bidder},{price},{time}").expect("text");
+    }
+    bench.write("bids.csv", bids);
+}
+
+fn check_winners(bench: &Bench) {
+    let mut best: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
+    for time in 0..BIDS {
+        let (auction, bidder, price) = bid(time);
+        let known = best.get(&auction);
+        if time < expires(auction) && known.is_none_or(|(known, _)| price > *known) {
+            best.insert(auction, (price, bidder));
+        }
+    }
+    let row = |(auction, (price, bidder)): (&i64, &(i64, i64))| {
+        vec![*auction, auction % 5, *bidder, *price]
+    };
+    let expected: Vec<Vec<i64>> = best.iter().map(row).collect();
+    assert_eq!(bench.numbers("out"), expected);
+    let mut sellers = BTreeMap::new();
+    for row in &expected {
+        let [count, least, most, sum] = sellers.entry(row[1]).or_insert([0, i64::MAX, 0, 0]);
+        (*count, *sum) = (*count + 1, *sum + row[3]);
+        (*least, *most) = (row[3].min(*least), row[3].max(*most));
+    }
+    assert_eq!(emitted_totals(bench, "sellers").0, sellers);
+}
+
+#[test]
+fn two_sources_come_together_in_one_operator() {
+    let bench = Bench::new();
+    write_winners(&bench);
+    let pipeline = bench.prepare_file(&winners(0)).expect("a pipeline");
+    let summary =
+        pipeline.start(StartOptions::default()).expect("started").wait().expect("a summary");
+    assert_eq!(summary.rows_in, 6_300);
+    check_winners(&bench);
+    // Nothing is new, so nothing fires again.
+    let pipeline = bench.prepare_file(&winners(0)).expect("a pipeline");
+    let summary =
+        pipeline.start(StartOptions::default()).expect("started").wait().expect("a summary");
+    assert_eq!((summary.rows_in, summary.rows_out), (0, 0));
+    check_winners(&bench);
+}
+
+#[test]
+fn a_join_goes_on_from_its_last_checkpoint_with_the_same_result() {
+    let bench = Bench::new();
+    write_winners(&bench);
+    for _ in 0..4 {
+        let pipeline = bench.prepare_file(&winners(400)).expect("a pipeline");
+        let handle = pipeline.start(StartOptions::default()).expect("started");
+        wait_for_checkpoint(&handle);
+        drop(handle);
+    }
+    let pipeline = bench.prepare_file(&winners(0)).expect("a pipeline");
+    pipeline.start(StartOptions::default()).expect("started").wait().expect("a summary");
+    check_winners(&bench);
+}
+
+#[test]
+fn rows_that_are_appended_to_one_source_join_those_of_the_other() {
+    let bench = Bench::new();
+    write_winners(&bench);
+    let all = std::fs::read_to_string(bench.path("bids.csv")).expect("bids");
+    let half = all.lines().take(3_001).map(|line| format!("{line}\n")).collect::<String>();
+    bench.write("bids.csv", half);
+    // Stopped, not ended: no time has come that the other half is before.
+    let handle = bench.prepare_file(&winners(20)).expect("a pipeline");
+    let handle = handle.start(StartOptions::default()).expect("started");
+    wait_for_checkpoint(&handle);
+    handle.stop();
+    handle.wait().expect("stopped");
+    bench.write("bids.csv", all);
+    let pipeline = bench.prepare_file(&winners(0)).expect("a pipeline");
+    pipeline.start(StartOptions::default()).expect("started").wait().expect("a summary");
+    check_winners(&bench);
+}
+
+#[test]
+fn everything_that_is_wrong_with_a_graph_is_told_at_once() {
+    let bench = Bench::new();
+    write_winners(&bench);
+    let text = winners(0)
+        .replace("interval-ms", "interval")
+        .replace("input = \"winners\"\nkey", "input = \"winers\"\nkey")
+        .replace("auctions = { from = \"auctions\", key = [\"auction\"] }\n", "");
+    let error = bench.prepare_file(&text).expect_err("refused").to_string();
+    for expected in [
+        "there is no source or operator `winers`; did you mean `winners`?",
+        "`interval` in [checkpoint]",
+    ] {
+        assert!(error.contains(expected), "{error}");
+    }
+
+    let text = winners(0)
+        .replace("bids = \"bids\"", "bidz = \"bids\"")
+        .replace("key = [\"seller\"]", "key = [\"seler\"]");
+    let error = bench.prepare_file(&text).expect_err("refused").to_string();
+    for expected in [
+        "operator `winners` has no input `bidz`; did you mean `bids`?",
+        "the output of operator `winners` has no column `seler`; did you mean `seller`?",
+    ] {
+        assert!(error.contains(expected), "{error}");
+    }
+}

@@ -26,7 +26,7 @@ fn job(parallelism: u64) -> Job {
 
 /// What is watched for before the kill.
 #[derive(Debug, Clone, Copy)]
-enum Moment {
+pub(crate) enum Moment {
     /// Nothing: a while after the start.
     AnyTime,
     /// A new file somewhere below this directory, whose path contains this.
@@ -35,7 +35,7 @@ enum Moment {
 
 /// Processing; the flush of state (a data file, then a snapshot); the checkpoint (its document);
 /// the sink's commit (a staged file, a part file).
-const MOMENTS: [Moment; 6] = [
+pub(crate) const MOMENTS: [Moment; 6] = [
     Moment::AnyTime,
     Moment::NewFile { below: "state/warehouse", named: ".parquet" },
     Moment::NewFile { below: "state/warehouse", named: "snapshot-" },
@@ -58,7 +58,7 @@ fn files_below(directory: &Path, files: &mut BTreeSet<PathBuf>) {
 }
 
 /// Starts the job and kills it at the moment. `false`: it came to its end before.
-fn run_and_kill(job: &Job, moment: Moment, random: &mut Random) -> bool {
+pub(crate) fn run_and_kill(job: &Job, moment: Moment, random: &mut Random) -> bool {
     let matching = |below: &str, named: &str| {
         let mut files = BTreeSet::new();
         files_below(&job.directory().join(below), &mut files);

@@ -22,6 +22,7 @@ mod compile_bombs;
 mod corrupt_checkpoint;
 mod disk_full;
 mod fresh_start;
+mod graph;
 mod hostile_guests;
 mod inspect;
 mod kill;

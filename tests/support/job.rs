@@ -55,6 +55,38 @@ impl Job {
         )
     }
 
+    /// Nexmark q9: auctions and bids from a source each, joined to the winning bids; and what comes
+    /// of them for each seller.
+    pub(crate) fn auction_winners(input: &Path) -> Self {
+        let mut job = Self::new("", "", input).shaped(Shape::AUCTION_WINNERS, Shape::EMPTY, "");
+        job.settings.retain(|(section, _), _| section.is_empty() || section == "checkpoint");
+        for (source, event_type) in [("auctions", 1), ("bids", 2)] {
+            let section = format!("source.{source}");
+            job = job
+                .set(&section, "path", quoted(&input.to_string_lossy()))
+                .set(&section, "event-time", quoted("date_time"))
+                .set(&section, "watermark-delay-ms", 4_000)
+                .set(&section, "filter", format!("{{ event_type = {event_type} }}"));
+        }
+        let winners = quoted(howdah_operator_artifacts::AUCTION_WINNERS);
+        let stats = quoted(howdah_operator_artifacts::AUCTION_STATS);
+        job.set("operator.winners", "component", winners)
+            .set("operator.winners.inputs", "auctions", "{ from = 'auctions', key = ['a_id'] }")
+            .set("operator.winners.inputs", "bids", quoted("bids"))
+            .set("operator.sellers", "component", stats)
+            .set("operator.sellers", "input", quoted("winners"))
+            .set("operator.sellers", "key", "['seller']")
+            .set("operator.sellers", "parallelism", 1)
+            .set("sink.winners", "input", quoted("winners"))
+            .set("sink.winners", "type", quoted("files"))
+            .set("sink.winners", "path", quoted("output"))
+            .set("sink.winners", "format", quoted("ndjson"))
+            .set("sink.sellers", "input", quoted("sellers"))
+            .set("sink.sellers", "type", quoted("files"))
+            .set("sink.sellers", "path", quoted("sellers"))
+            .set("sink.sellers", "format", quoted("parquet"))
+    }
+
     /// An operator that misbehaves as its configuration says.
     pub(crate) fn hostile(input: &Path) -> Self {
         Self::new("hostile", howdah_operator_artifacts::HOSTILE, input)

@@ -32,6 +32,8 @@ impl Shape {
         columns: &["kg", "bidder", "auction", "price", "date_time", "seq"],
         key: &["bidder", "auction"],
     };
+    pub(crate) const AUCTION_WINNERS: Self =
+        Self { columns: &["auction", "seller", "bidder", "price"], key: &["auction"] };
     pub(crate) const AUCTION_STATS: Self = Self {
         columns: &["auction", "bids", "min_price", "max_price", "sum_price"],
         key: &["auction"],

@@ -137,6 +137,22 @@ pub struct CheckpointConfig {
     pub sync: bool,
     /// How long a snapshot of a state table outlives its checkpoint, for readers.
     pub snapshot_retained_ms: u64,
+    /// The least time from the end of one checkpoint to the barrier of the next.
+    pub least_pause_ms: u64,
+    /// How long a checkpoint may take. One that takes longer has failed: the next one has what it
+    /// would have had.
+    pub timeout_ms: u64,
+    /// How many may fail one after the other before the pipeline does.
+    pub tolerated_failures: u32,
+}
+
+/// How rows are gathered for a call of an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchConfig {
+    /// As many, at most, unless more came in one piece.
+    pub rows: usize,
+    /// How long the first may wait for others; 0: they are taken as they come.
+    pub wait_ms: u64,
 }
 
 /// A file format.
@@ -257,6 +273,8 @@ pub struct OperatorConfig {
     pub component: Located<PathBuf>,
     /// Handed to the operator; a JSON object.
     pub config: String,
+    /// How rows are gathered for a call.
+    pub batch: BatchConfig,
     /// What an instance may use.
     pub limits: Limits,
     /// What it gets of WASI, where the host permits that; `None`: nothing.
@@ -335,6 +353,12 @@ const WRITTEN_BYTES_LIMIT: u64 = 1 << 40;
 const DIRECTORIES_LIMIT: usize = 16;
 /// The most restarts in a window.
 const RESTARTS_LIMIT: u64 = 1_000_000;
+/// The most checkpoints that may fail one after the other.
+const TOLERATED_FAILURES_LIMIT: u64 = 1_000;
+/// The most rows that are gathered for a call of an operator.
+const BATCH_ROWS_LIMIT: u64 = 1 << 20;
+/// How long rows may wait for others to be processed with, at most.
+const BATCH_WAIT_LIMIT_MS: u64 = 60_000;
 /// The longest pipeline file.
 const FILE_LIMIT_BYTES: u64 = 1 << 20;
 /// The shortest time that a snapshot outlives its checkpoint. A snapshot is removed file by
@@ -538,7 +562,8 @@ impl Node<'_> {
 fn nodes<'a>(root: &Section<'a>, kind: &str, keys: &[&str]) -> Vec<Node<'a>> {
     let all = root.open_section(kind);
     let entries = all.entries();
-    if !root.has(kind) {
+    // Rows can go from a source to a sink as they are.
+    if !root.has(kind) && kind != "operator" {
         root.problem(1, format!("there is no [{kind}] table"));
     }
     if !all.is_there() {
@@ -579,7 +604,15 @@ fn parallelism(section: &Section<'_>, key_groups: u32, default: u32) -> u32 {
 }
 
 fn checkpoint(root: &Section<'_>) -> CheckpointConfig {
-    let known = ["interval-ms", "retained", "sync", "snapshot-retained-ms"];
+    let known = [
+        "interval-ms",
+        "retained",
+        "sync",
+        "snapshot-retained-ms",
+        "least-pause-ms",
+        "timeout-ms",
+        "tolerated-failures",
+    ];
     let section = root.section("checkpoint", &known);
     let retained = section.integer("retained", 1..=1_000).unwrap_or(3);
     let snapshot_retained_ms = section.integer_because(
@@ -592,6 +625,11 @@ fn checkpoint(root: &Section<'_>) -> CheckpointConfig {
         retained: usize::try_from(retained).unwrap_or(usize::MAX),
         sync: section.boolean("sync").unwrap_or(true),
         snapshot_retained_ms: snapshot_retained_ms.unwrap_or(60_000),
+        least_pause_ms: section.integer("least-pause-ms", 0..=TIME_LIMIT_MS).unwrap_or(0),
+        timeout_ms: section.integer("timeout-ms", 1..=TIME_LIMIT_MS).unwrap_or(600_000),
+        tolerated_failures: section
+            .integer("tolerated-failures", 0..=TOLERATED_FAILURES_LIMIT)
+            .map_or(0, to_u32),
     }
 }
 

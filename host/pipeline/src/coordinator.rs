@@ -3,13 +3,16 @@
 //! One checkpoint is in flight at a time. It is complete when every source has said where it
 //! was, every sink has closed the files of all that write to it, and every state table has
 //! published its snapshot; then its document is written, and what it stands for becomes visible.
+//!
+//! One that takes too long has failed. Its barrier goes on all the same, and what it would have made
+//! visible belongs to the next one: a checkpoint stands for all that came before it.
 
 use crate::checkpoint::{
     Checkpoint, Checkpoints, DeadLetterPosition, OperatorCheckpoint, Shape, SinkCheckpoint,
     SinkFile, SourceCheckpoint, SourcePosition, SourceStart, StatePosition,
 };
 use crate::clock;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::failure::Failure;
 use crate::handle::Event;
 use crate::progress::Counters;
@@ -102,6 +105,12 @@ pub(crate) struct Links {
 /// What does not change during a run.
 pub(crate) struct Settings {
     pub(crate) interval: Duration,
+    /// From the end of one checkpoint to the barrier of the next, at least.
+    pub(crate) least_pause: Duration,
+    /// How long a checkpoint may take.
+    pub(crate) timeout: Duration,
+    /// How many may take longer one after the other.
+    pub(crate) tolerated_failures: u32,
     /// How many completed checkpoints are kept.
     pub(crate) retained: usize,
     pub(crate) shape: Shape,
@@ -141,6 +150,9 @@ pub(crate) struct Coordinator {
     retained: VecDeque<Retained>,
     next_id: u64,
     in_flight: Option<InFlight>,
+    /// Those that have failed since the last one was complete, oldest first. Reports of them come
+    /// before those of the one in flight.
+    failed: Vec<InFlight>,
     /// When the next barrier is due.
     due: Instant,
     /// No barrier but the last follows.
@@ -163,6 +175,12 @@ struct InFlight {
     staged: Vec<(Vec<SinkFile>, usize)>,
     /// Each with the number of its operator.
     states: Vec<(usize, StatePosition)>,
+}
+
+impl InFlight {
+    fn age(&self) -> Duration {
+        clock::now() - self.begun
+    }
 }
 
 /// How the coordinator's run ended.
@@ -197,6 +215,7 @@ impl Coordinator {
             retained: retained.into(),
             next_id,
             in_flight: None,
+            failed: Vec::new(),
             ending: false,
             sources_ended: 0,
             durations_ms: VecDeque::new(),
@@ -212,7 +231,7 @@ impl Coordinator {
             // A subtask may wait for a flush that will never come.
             self.tables.iter().for_each(|table| table.table.abort());
         }
-        self.summary.failed = u64::from(self.in_flight.is_some());
+        self.summary.failed += u64::from(self.in_flight.is_some());
         let durations = self.durations_ms.make_contiguous();
         durations.sort_unstable();
         let middle = durations.get(durations.len() / 2);
@@ -228,10 +247,11 @@ impl Coordinator {
             if self.in_flight.is_none() && (self.ending || clock::now() >= self.due) {
                 self.begin();
             }
-            let timer = if self.in_flight.is_some() {
-                never()
-            } else {
-                after(self.due.saturating_duration_since(clock::now()))
+            let timer = match &self.in_flight {
+                // Nothing comes after the last one that could stand for it.
+                Some(flight) if flight.last => never(),
+                Some(flight) => after(self.settings.timeout.saturating_sub(flight.age())),
+                None => after(self.due.saturating_duration_since(clock::now())),
             };
             select! {
                 recv(self.links.failure.signal()) -> _ => return Ok(false),
@@ -243,7 +263,7 @@ impl Coordinator {
                     Ok(event) => self.take_state(event)?,
                     Err(_) => return Err(Error::internal("the state store is gone")),
                 },
-                recv(timer) -> _ => {}
+                recv(timer) -> _ => self.give_up()?,
             }
             if self.in_flight.as_ref().is_some_and(|flight| self.is_complete(flight)) {
                 let Some(flight) = self.in_flight.take() else { continue };
@@ -254,6 +274,43 @@ impl Coordinator {
                 }
             }
         }
+    }
+
+    /// Goes on without the checkpoint in flight if it takes too long, as often as is tolerated.
+    fn give_up(&mut self) -> Result<()> {
+        let timeout = self.settings.timeout;
+        let late = |flight: &mut InFlight| !flight.last && flight.age() >= timeout;
+        let Some(flight) = self.in_flight.take_if(late) else { return Ok(()) };
+        self.summary.failed += 1;
+        let (id, missing) = (flight.id, self.missing(&flight));
+        self.failed.push(flight);
+        let failed = u32::try_from(self.failed.len()).unwrap_or(u32::MAX);
+        let (timeout, tolerated) = (timeout.as_millis(), self.settings.tolerated_failures);
+        let message = format!("checkpoint {id} was not complete after {timeout} ms: {missing}");
+        if failed > tolerated {
+            let hint = format!(
+                "that is {failed} in a row, and tolerated-failures in [checkpoint] is {tolerated}; \
+                 see what is slow, or raise timeout-ms"
+            );
+            return Err(Error::new(ErrorKind::Operator, message).with_hint(hint));
+        }
+        tracing::warn!("{message}; the next one has what it would have had");
+        self.due = self.due.max(clock::now() + self.settings.least_pause);
+        Ok(())
+    }
+
+    /// What a checkpoint waits for, in words.
+    fn missing(&self, flight: &InFlight) -> String {
+        let sources = flight.sources.iter().filter(|source| source.is_none()).count();
+        let subtasks = self.settings.subtasks.saturating_sub(flight.frozen);
+        let tables = self.tables.len().saturating_sub(flight.states.len());
+        let staged = flight.staged.iter().map(|(files, without)| files.len() + without);
+        let producers: usize = self.settings.producers.iter().sum();
+        let files = producers.saturating_sub(staged.sum());
+        format!(
+            "it waits for {sources} sources, {subtasks} subtasks, {tables} state tables and {files} \
+             files of sinks"
+        )
     }
 
     /// Tells all sources to send a barrier.
@@ -322,9 +379,10 @@ impl Coordinator {
         }
     }
 
-    /// The checkpoint in flight, which must be this one.
+    /// The checkpoint in flight, or one that has failed, which must be this one.
     fn flight(&mut self, checkpoint: u64) -> Result<&mut InFlight> {
-        let flight = self.in_flight.as_mut().filter(|flight| flight.id == checkpoint);
+        let mut flights = self.failed.iter_mut().chain(&mut self.in_flight);
+        let flight = flights.find(|flight| flight.id == checkpoint);
         flight.ok_or_else(|| {
             Error::internal(format!("a report of checkpoint {checkpoint}, which is not in flight"))
         })
@@ -340,8 +398,13 @@ impl Coordinator {
 
     /// Writes the document, which completes the checkpoint; then makes its output visible and
     /// lets go of old checkpoints.
-    fn complete(&mut self, flight: InFlight) -> Result<()> {
+    fn complete(&mut self, mut flight: InFlight) -> Result<()> {
         let begun = flight.begun;
+        for failed in self.failed.drain(..) {
+            for ((files, _), (earlier, _)) in flight.staged.iter_mut().zip(failed.staged) {
+                files.extend(earlier);
+            }
+        }
         let checkpoint = self.document(flight);
         for (committer, sink) in self.committers.iter().zip(&checkpoint.sinks) {
             committer.seal(&sink.files)?;
@@ -359,6 +422,7 @@ impl Coordinator {
         self.remember(duration_ms);
         self.links.counters.checkpoint.set(checkpoint.id);
         self.retain(Retained::of(&checkpoint))?;
+        self.due = self.due.max(clock::now() + self.settings.least_pause);
         self.tell(Event::CheckpointCompleted {
             checkpoint: checkpoint.id,
             duration_ms,
@@ -432,3 +496,6 @@ impl Coordinator {
         let _ = self.links.events.try_send(event);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,7 @@ use crate::graph::{Consumer, Distribution, Edge, Graph, Producer};
 use crate::handle::{Event, Handle};
 use crate::isolation::FailedRows;
 use crate::lock::Lock;
+use crate::meter::Meter;
 use crate::outlet::{Outlet, Outlets, Target};
 use crate::progress::Counters;
 use crate::reader::{RateLimit, Reader};
@@ -38,6 +39,12 @@ const SINK_QUEUE: usize = 4;
 const REPORT_QUEUE: usize = 1_024;
 /// Events that wait for whoever listens.
 const EVENT_QUEUE: usize = 1_024;
+
+/// Room for the barriers that are on their way to a source: those of the checkpoints that may fail
+/// one after the other, and of the one in flight.
+fn command_queue(config: &PipelineConfig) -> usize {
+    usize::try_from(config.checkpoint.tolerated_failures).unwrap_or(usize::MAX).saturating_add(2)
+}
 
 /// What has been opened for a run.
 pub(crate) struct Launch {
@@ -259,7 +266,7 @@ impl Launch {
         let (reports, reports_receiver) = bounded(REPORT_QUEUE);
         let (outcome, outcome_receiver) = bounded(1);
         let (commands, commands_receivers): (Vec<Sender<_>>, Vec<Receiver<_>>) =
-            config.sources.iter().map(|_| bounded(2)).unzip();
+            config.sources.iter().map(|_| bounded(command_queue(&config))).unzip();
         let shared = Shared {
             reports,
             counters: Arc::new(Counters::new(config.sources.len())),
@@ -373,6 +380,9 @@ fn settings(
     let subtasks = config.operators.iter().map(|operator| operator.parallelism);
     Settings {
         interval: Duration::from_millis(config.checkpoint.interval_ms),
+        least_pause: Duration::from_millis(config.checkpoint.least_pause_ms),
+        timeout: Duration::from_millis(config.checkpoint.timeout_ms),
+        tolerated_failures: config.checkpoint.tolerated_failures,
         retained: config.checkpoint.retained,
         shape: graph.shape(config),
         operators: operators.collect(),
@@ -407,7 +417,11 @@ fn readers(
                 number,
                 source: open.source,
                 start: open.start,
-                outlets: Outlets { outlets, counters: Arc::clone(&shared.counters) },
+                outlets: Outlets {
+                    outlets,
+                    counters: Arc::clone(&shared.counters),
+                    meter: Meter::new(&config.name, &source.name, 0),
+                },
                 watermark,
                 dead_letters: open.dead_letters,
                 earlier_dead_letters: restored.and_then(|restored| restored.dead_letters.clone()),
@@ -452,12 +466,18 @@ fn subtasks(
                 instance,
                 keys: keys.clone(),
                 gate: Gate::new(wires.inlets),
-                outlets: Outlets { outlets: wires.outlets, counters: Arc::clone(&shared.counters) },
+                outlets: Outlets {
+                    outlets: wires.outlets,
+                    counters: Arc::clone(&shared.counters),
+                    meter: Meter::new(&config.name, &operator.name, number),
+                },
                 reports: shared.reports.clone(),
                 counters: Arc::clone(&shared.counters),
                 completed: shared.base,
                 failed_rows: failed_rows.next(),
                 timers_singled: false,
+                batch_rows: operator.batch.rows,
+                batch_wait: Duration::from_millis(operator.batch.wait_ms),
                 heeds_watermark: !node.spec.timers.is_empty() || component.handlers().watermark,
                 failure: Arc::clone(&shared.failure),
             };

@@ -39,6 +39,7 @@ mod handle;
 mod isolation;
 mod launch;
 mod lock;
+mod meter;
 mod outlet;
 mod paths;
 mod pipeline;
@@ -58,8 +59,8 @@ pub use checkpoint::{
     SourceShape, SourceStart, StatePosition, StateShape,
 };
 pub use config::{
-    CheckpointConfig, FilterValue, FinalNewline, Format, Located, OnError, OperatorConfig,
-    PipelineConfig, SinkConfig, SinkType, SourceConfig,
+    BatchConfig, CheckpointConfig, FilterValue, FinalNewline, Format, Located, OnError,
+    OperatorConfig, PipelineConfig, SinkConfig, SinkType, SourceConfig,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use fit::{CheckpointFit, PipelineFit, StateFit, check_pipeline, check_state};

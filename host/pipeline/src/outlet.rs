@@ -2,11 +2,12 @@
 
 use crate::error::{Error, Result};
 use crate::exchange::{Exchange, Message};
+use crate::meter::Meter;
 use crate::progress::Counters;
 use crate::sink::SinkMessage;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Sender, TrySendError};
 use howdah_runtime::Output;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ pub(crate) enum Target {
 pub(crate) struct Outlets {
     pub(crate) outlets: Vec<Outlet>,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) meter: Meter,
 }
 
 impl Outlets {
@@ -47,7 +49,7 @@ impl Outlets {
             return Ok(ControlFlow::Continue(()));
         }
         for outlet in self.outlets.iter_mut().filter(|outlet| outlet.output == rows.port) {
-            if outlet.rows(rows, &self.counters)?.is_break() {
+            if outlet.rows(rows, &self.counters, &mut self.meter)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -55,26 +57,26 @@ impl Outlets {
     }
 
     /// The watermark has risen. Sinks do not need it.
-    pub(crate) fn watermark(&self, watermark: i64) -> ControlFlow<()> {
+    pub(crate) fn watermark(&mut self, watermark: i64) -> ControlFlow<()> {
         self.tell(|| Message::Watermark(watermark))
     }
 
     /// No rows come for a while.
-    pub(crate) fn idle(&self) -> ControlFlow<()> {
+    pub(crate) fn idle(&mut self) -> ControlFlow<()> {
         self.tell(|| Message::Idle)
     }
 
     /// There are no more rows.
-    pub(crate) fn end(&self) -> ControlFlow<()> {
+    pub(crate) fn end(&mut self) -> ControlFlow<()> {
         self.tell(|| Message::End)
     }
 
     /// What was sent before belongs to the checkpoint.
-    pub(crate) fn barrier(&self, checkpoint: u64, last: bool) -> ControlFlow<()> {
+    pub(crate) fn barrier(&mut self, checkpoint: u64, last: bool) -> ControlFlow<()> {
         for outlet in &self.outlets {
             let Target::Sink { producer, channel } = &outlet.to else { continue };
             let barrier = SinkMessage::Barrier { subtask: *producer, checkpoint };
-            if channel.send(barrier).is_err() {
+            if send(channel, barrier, &mut self.meter).is_break() {
                 return ControlFlow::Break(());
             }
         }
@@ -82,11 +84,13 @@ impl Outlets {
     }
 
     /// Tells all subtasks of all operators, also those that got no rows.
-    fn tell(&self, message: impl Fn() -> Message) -> ControlFlow<()> {
+    fn tell(&mut self, message: impl Fn() -> Message) -> ControlFlow<()> {
         for outlet in &self.outlets {
             let Target::Operator { subtasks, .. } = &outlet.to else { continue };
-            if subtasks.iter().any(|subtask| subtask.send(message()).is_err()) {
-                return ControlFlow::Break(());
+            for subtask in subtasks {
+                if send(subtask, message(), &mut self.meter).is_break() {
+                    return ControlFlow::Break(());
+                }
             }
         }
         ControlFlow::Continue(())
@@ -94,7 +98,12 @@ impl Outlets {
 }
 
 impl Outlet {
-    fn rows(&mut self, rows: &Output, counters: &Counters) -> Result<ControlFlow<()>> {
+    fn rows(
+        &mut self,
+        rows: &Output,
+        counters: &Counters,
+        meter: &mut Meter,
+    ) -> Result<ControlFlow<()>> {
         let batch = project(&rows.batch, &self.columns, &self.schema)?;
         match &mut self.to {
             Target::Operator { exchange, subtasks } => {
@@ -102,7 +111,7 @@ impl Outlet {
                 let split = exchange.split(&batch, &rows.timestamps, kinds)?;
                 for (subtask, rows) in subtasks.iter().zip(split) {
                     let Some(rows) = rows else { continue };
-                    if subtask.send(Message::Rows(rows)).is_err() {
+                    if send(subtask, Message::Rows(rows), meter).is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
                 }
@@ -111,12 +120,22 @@ impl Outlet {
                 counters.rows_out.add(batch.num_rows());
                 let output = Output { port: 0, batch, ..rows.clone() };
                 let rows = SinkMessage::Rows { subtask: *producer, outputs: vec![output] };
-                if channel.send(rows).is_err() {
-                    return Ok(ControlFlow::Break(()));
-                }
+                return Ok(send(channel, rows, meter));
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// Sends, and counts the time that it takes until there is room.
+fn send<T>(channel: &Sender<T>, message: T, meter: &mut Meter) -> ControlFlow<()> {
+    match channel.try_send(message) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(TrySendError::Disconnected(_)) => ControlFlow::Break(()),
+        Err(TrySendError::Full(message)) => match meter.blocked(|| channel.send(message)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        },
     }
 }
 

@@ -54,7 +54,7 @@ impl Reader {
             return Ok(());
         }
         // Nothing is left but to wait for the last barrier.
-        while let Ok(command) = self.commands.recv() {
+        while let Ok(command) = self.outlets.meter.idle(|| self.commands.recv()) {
             if self.obey(command)?.is_break() {
                 break;
             }
@@ -106,7 +106,7 @@ impl Reader {
         loop {
             let wait = self.rate_limit.as_ref().and_then(RateLimit::wait);
             let command = match wait {
-                Some(wait) => match self.commands.recv_timeout(wait) {
+                Some(wait) => match self.outlets.meter.idle(|| self.commands.recv_timeout(wait)) {
                     Ok(command) => command,
                     Err(error) if error.is_timeout() => return Ok(ControlFlow::Continue(())),
                     Err(_) => return Ok(ControlFlow::Break(())),

@@ -1,5 +1,6 @@
 //! One subtask: gathers rows into batches, calls its operator, and lets barriers through.
 
+use crate::clock;
 use crate::coordinator::Report;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Rows, key_columns};
@@ -14,10 +15,7 @@ use howdah_runtime::{Input, Instance, Output};
 use howdah_state::KeyBatch;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Rows that are gathered for one call of the operator.
-const BATCH_ROWS: usize = 8_192;
+use std::time::{Duration, Instant};
 
 /// A subtask and its channels.
 pub(crate) struct Subtask {
@@ -38,6 +36,10 @@ pub(crate) struct Subtask {
     /// Whether the operator goes by the watermark: what it sets off must be in its place between
     /// the rows.
     pub(crate) heeds_watermark: bool,
+    /// Rows that are gathered for one call of the operator.
+    pub(crate) batch_rows: usize,
+    /// How long rows wait for more, at most.
+    pub(crate) batch_wait: Duration,
     pub(crate) failure: Arc<Failure>,
 }
 
@@ -48,6 +50,8 @@ struct Pending {
     ports: Vec<PortPending>,
     /// The watermark that is to be passed on behind the rows that wait.
     watermark: Option<i64>,
+    /// Since when the first of them waits.
+    since: Option<Instant>,
 }
 
 /// Rows of an input that wait for more.
@@ -65,7 +69,7 @@ impl Subtask {
     /// Runs until the last barrier, a failure, or the end of those it talks to.
     pub(crate) fn run(mut self) -> Result<()> {
         let ports = self.keys.iter().map(|_| PortPending::default()).collect();
-        let mut pending = Pending { ports, watermark: None };
+        let mut pending = Pending { ports, watermark: None, since: None };
         while !self.failure.is_raised() {
             self.tell_of_checkpoint()?;
             let flow = match self.receive(&pending)? {
@@ -88,18 +92,22 @@ impl Subtask {
         Ok(())
     }
 
-    /// What arrives next. Waits for it, but not while rows wait to be processed, nor past the time
-    /// at which something else is to be done.
+    /// What arrives next. Waits for it, but not longer than rows may wait to be processed, nor past
+    /// the time at which something else is to be done.
     fn receive(&mut self, pending: &Pending) -> Result<Result<Arrival, Nothing>> {
-        if !pending.is_empty() {
-            return self.gate.try_receive();
+        let found = self.gate.try_receive()?;
+        let left = pending.wait_left(self.batch_wait);
+        if !matches!(found, Err(Nothing::Yet)) || left.is_some_and(|left| left.is_zero()) {
+            return Ok(found);
         }
         let timer = self.instance.next_timer_in_ms()?.map(Duration::from_millis);
-        let wait = match timer {
+        let other = match timer {
             Some(timer) => Some(timer.min(WAIT_LIMIT)),
             None => self.instance.handlers().checkpoint.then_some(WAIT_LIMIT),
         };
-        self.gate.receive(wait)
+        let wait = [left, other].into_iter().flatten().min();
+        let Self { gate, outlets, .. } = self;
+        outlets.meter.idle(|| gate.receive(wait))
     }
 
     /// Tells the operator of the newest complete checkpoint. All that are complete have passed
@@ -181,12 +189,16 @@ impl Subtask {
 
     fn gather(&mut self, pending: &mut Pending, port: u32, rows: Rows) -> Result<ControlFlow<()>> {
         let count = rows.batch.num_rows();
-        let is_full = |port: &PortPending| port.count > 0 && port.count + count > BATCH_ROWS;
+        let batch_rows = self.batch_rows;
+        let is_full = |port: &PortPending| port.count > 0 && port.count + count > batch_rows;
         let flow = if pending.port(port).is_some_and(|port| is_full(port)) {
             self.flush(pending)?
         } else {
             ControlFlow::Continue(())
         };
+        if !self.batch_wait.is_zero() {
+            pending.since.get_or_insert_with(clock::now);
+        }
         let Some(pending) = pending.port(port) else {
             return Err(Error::internal(format!("rows of the input {port}, which there is not")));
         };
@@ -197,6 +209,7 @@ impl Subtask {
 
     /// Hands what was gathered to the operator, does what is due then, and passes the watermark on.
     fn flush(&mut self, pending: &mut Pending) -> Result<ControlFlow<()>> {
+        pending.since = None;
         for (port, rows) in (0..).zip(&mut pending.ports) {
             let Some(rows) = rows.take()? else { continue };
             if self.process(port, rows)?.is_break() {
@@ -336,6 +349,12 @@ fn with_input<R>(
 }
 
 impl Pending {
+    /// How long the rows may still wait; `None`: there are none.
+    fn wait_left(&self, limit: Duration) -> Option<Duration> {
+        let left = |since: Instant| limit.saturating_sub(clock::now() - since);
+        (!self.is_empty()).then(|| self.since.map(left).unwrap_or_default())
+    }
+
     fn is_empty(&self) -> bool {
         self.ports.iter().all(|port| port.rows.is_empty())
     }

@@ -2,9 +2,10 @@
 
 use super::section::Section;
 use super::{
-    BYTES_LIMIT, COMPILE_BYTES_LIMIT, DIRECTORIES_LIMIT, FUEL_LIMIT, HANDLES_LIMIT,
-    ISOLATED_ROWS_LIMIT, Located, Node, OperatorConfig, RESTARTS_LIMIT, SEED_LIMIT,
-    TABLE_ELEMENTS_LIMIT, TIME_LIMIT_MS, WRITTEN_BYTES_LIMIT, to_u32,
+    BATCH_ROWS_LIMIT, BATCH_WAIT_LIMIT_MS, BYTES_LIMIT, BatchConfig, COMPILE_BYTES_LIMIT,
+    DIRECTORIES_LIMIT, FUEL_LIMIT, HANDLES_LIMIT, ISOLATED_ROWS_LIMIT, Located, Node,
+    OperatorConfig, RESTARTS_LIMIT, SEED_LIMIT, TABLE_ELEMENTS_LIMIT, TIME_LIMIT_MS,
+    WRITTEN_BYTES_LIMIT, to_u32,
 };
 use crate::graph::{StatedInput, StatedNode};
 use crate::restart::RestartPolicy;
@@ -23,6 +24,7 @@ pub(super) const KEYS: &[&str] = &[
     "key",
     "columns",
     "config",
+    "batch",
     "limits",
     "wasi",
     "failure",
@@ -114,6 +116,9 @@ pub(super) fn operator(
     ];
     let failure = section.section("failure", &failure);
     let (limits, wasi) = (limits(section), wasi(section, directory));
+    let batch = section.section("batch", &["rows", "wait-ms"]);
+    let batch_rows = batch.integer("rows", 1..=BATCH_ROWS_LIMIT).unwrap_or(8_192);
+    let batch_wait_ms = batch.integer("wait-ms", 0..=BATCH_WAIT_LIMIT_MS).unwrap_or(0);
     let (restart, isolated_rows) = (restart(&failure), isolated_rows(&failure));
     let component = component?;
     Some(OperatorConfig {
@@ -121,6 +126,10 @@ pub(super) fn operator(
         parallelism,
         component: Located { value: directory.join(component.value), line: component.line },
         config,
+        batch: BatchConfig {
+            rows: usize::try_from(batch_rows).unwrap_or(usize::MAX),
+            wait_ms: batch_wait_ms,
+        },
         limits,
         wasi,
         restart,

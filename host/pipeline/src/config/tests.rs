@@ -85,6 +85,9 @@ fn defaults_fill_what_is_left_out() {
         retained: 3,
         sync: true,
         snapshot_retained_ms: 60_000,
+        least_pause_ms: 0,
+        timeout_ms: 600_000,
+        tolerated_failures: 0,
     };
     assert_eq!(config.checkpoint, checkpoint);
     assert_eq!(config.sources[0].on_error, OnError::Fail);
@@ -105,7 +108,7 @@ fn an_unknown_key_that_is_close_to_none_is_refused_with_all_there_are() {
     assert_eq!(
         refused("interval-ms", "zzz"),
         "q18.toml:7: unknown key `zzz` in [checkpoint]; [checkpoint] takes interval-ms, retained, \
-         sync and snapshot-retained-ms"
+         sync, snapshot-retained-ms, least-pause-ms, timeout-ms and tolerated-failures"
     );
 }
 

@@ -148,6 +148,7 @@ impl Stated {
         match (to, self.sources.len(), self.operators.len(), self.sinks.len()) {
             (Consumer::Operator(_), 1, 1, _) => Some(Producer::Source(0)),
             (Consumer::Sink(_), _, 1, 1) => Some(Producer::Operator(0)),
+            (Consumer::Sink(_), 1, 0, 1) => Some(Producer::Source(0)),
             _ => None,
         }
     }

@@ -74,6 +74,12 @@ impl Committer {
         Ok(Self { target, sync: config.checkpoint.sync })
     }
 
+    /// Output that nobody wants.
+    #[cfg(test)]
+    pub(crate) fn null() -> Self {
+        Self { target: Target::Null, sync: false }
+    }
+
     /// Where files are written; `None`: nowhere.
     pub(crate) fn staging(&self) -> Option<PathBuf> {
         match &self.target {

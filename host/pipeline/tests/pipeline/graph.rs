@@ -256,3 +256,46 @@ fn everything_that_is_wrong_with_a_graph_is_told_at_once() {
         assert!(error.contains(expected), "{error}");
     }
 }
+
+#[test]
+fn rows_go_from_a_source_to_a_sink_as_they_are() {
+    let (bench, bids) = (Bench::new(), bids(3_000));
+    let mut text = "auction,bidder,price,date_time,seq\n".to_owned();
+    for bid in &bids {
+        let Bid { auction, bidder, price, date_time, seq } = bid;
+        writeln!(text, "{auction},{bidder},{price},{date_time},{seq}").expect("text");
+    }
+    bench.write("events.csv", text);
+    let text = "name = \"copy\"\n[source]\npath = \"events.csv\"\nfilter = { price = 7 }\n\
+                schema = { date_time = \"timestamp-millis\" }\n\
+                [sink]\ntype = \"files\"\npath = \"out\"\n";
+    let pipeline = bench.prepare_file(text).expect("a pipeline");
+    let summary = pipeline.start(StartOptions::default()).expect("started").wait();
+    let expected: Vec<Bid> = bids.into_iter().filter(|bid| bid.price == 7).collect();
+    assert_eq!(summary.expect("a summary").rows_out, expected.len() as u64);
+    let mut output = bench.output();
+    output.sort_unstable_by_key(|bid| bid.seq);
+    assert_eq!(output, expected);
+}
+
+#[test]
+fn checkpoints_that_are_late_and_rows_that_wait_change_no_result() {
+    let (bench, bids) = (Bench::new(), bids(6_000));
+    bench.write("events.csv", csv(&bids));
+    let late = |rate_limit| {
+        let checkpoint = "timeout-ms = 1\ntolerated-failures = 1000\nleast-pause-ms = 1\n";
+        let batch = "[operator.stats.batch]\nrows = 100\nwait-ms = 5\n";
+        let figures =
+            figures(rate_limit).replace("sync = false\n", &format!("sync = false\n{checkpoint}"));
+        format!("{figures}{batch}")
+    };
+    let pipeline = bench.prepare_file(&late(10_000)).expect("a pipeline");
+    let handle = pipeline.start(StartOptions::default()).expect("started");
+    while handle.progress().rows_out == 0 {
+        std::thread::yield_now();
+    }
+    drop(handle);
+    let pipeline = bench.prepare_file(&late(0)).expect("a pipeline");
+    pipeline.start(StartOptions::default()).expect("started").wait().expect("a summary");
+    check_figures(&bench, &bids);
+}

@@ -1,0 +1,136 @@
+//! A coordinator whose source and sink are the test.
+
+use super::*;
+use crate::checkpoint::tests::example;
+use crossbeam_channel::bounded;
+
+/// What talks to the coordinator.
+struct Bench {
+    directory: tempfile::TempDir,
+    commands: Receiver<Command>,
+    reports: Sender<Report>,
+    coordinator: std::thread::JoinHandle<(Outcome, Result<()>)>,
+    /// Nobody else has events for it.
+    _state_events: Sender<StateEvent>,
+}
+
+/// One source, no operators, one sink with one producer; every checkpoint is late at once.
+fn bench(tolerated_failures: u32) -> Bench {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (commands, commands_receiver) = bounded(16);
+    let (reports, reports_receiver) = bounded(16);
+    let (state_events, state_events_receiver) = bounded(1);
+    let (events, _) = bounded(1);
+    let links = Links {
+        commands: vec![commands],
+        reports: reports_receiver,
+        state_events: state_events_receiver,
+        events,
+        counters: Arc::new(Counters::new(1)),
+        failure: Arc::new(Failure::new()),
+    };
+    let settings = Settings {
+        interval: Duration::from_millis(1),
+        least_pause: Duration::ZERO,
+        timeout: Duration::from_millis(1),
+        tolerated_failures,
+        retained: 1,
+        shape: example(1).shape,
+        operators: Vec::new(),
+        subtasks: 0,
+        producers: vec![1],
+    };
+    let checkpoints = Checkpoints::open(directory.path(), false).expect("opened");
+    let parts = (checkpoints, vec![Committer::null()]);
+    let coordinator = Coordinator::new(links, settings, Vec::new(), parts, Vec::new(), 1);
+    let thread = std::thread::Builder::new().name("coordinator".into());
+    let coordinator = thread.spawn(move || coordinator.run()).expect("a thread");
+    Bench {
+        directory,
+        commands: commands_receiver,
+        reports,
+        coordinator,
+        _state_events: state_events,
+    }
+}
+
+impl Bench {
+    fn barrier(&self) -> (u64, bool) {
+        let Command::Barrier { checkpoint, last } = self.commands.recv().expect("a command");
+        (checkpoint, last)
+    }
+
+    fn report(&self, report: Report) {
+        self.reports.send(report).expect("it listens");
+    }
+
+    fn source(&self, checkpoint: u64) {
+        let source = example(1).sources.remove(0);
+        let state = SourceState {
+            position: source.position,
+            start: source.start,
+            watermark: None,
+            closed: false,
+            dead_letters: None,
+        };
+        self.report(Report::Source { checkpoint, source: 0, state });
+    }
+
+    fn staged(&self, checkpoint: u64) {
+        let file = SinkFile {
+            staged: format!("{checkpoint}-0.csv"),
+            name: format!("part-{checkpoint}-0.csv"),
+            rows: 1,
+            bytes: 1,
+        };
+        self.report(Report::Staged { checkpoint, sink: 0, file: Some(file) });
+    }
+}
+
+#[test]
+fn what_a_late_checkpoint_would_have_had_belongs_to_the_next() {
+    let bench = bench(1_000);
+    // Each barrier comes although the ones before it are not done.
+    assert_eq!(bench.barrier(), (1, false));
+    assert_eq!(bench.barrier(), (2, false));
+    bench.report(Report::Stop);
+    let mut late = vec![1, 2];
+    let last = loop {
+        match bench.barrier() {
+            (last, true) => break last,
+            (checkpoint, false) => late.push(checkpoint),
+        }
+    };
+    for checkpoint in late.iter().chain([&last]) {
+        bench.source(*checkpoint);
+        bench.staged(*checkpoint);
+    }
+    let (outcome, result) = bench.coordinator.join().expect("no panic");
+    result.expect("complete");
+    assert!(outcome.completed);
+    assert_eq!((outcome.checkpoints.completed, outcome.checkpoints.last), (1, Some(last)));
+    assert_eq!(outcome.checkpoints.failed, late.len() as u64);
+    let mut entries = Checkpoints::list(bench.directory.path()).expect("a list");
+    let document = entries.remove(0).checkpoint.expect("whole");
+    let files: Vec<String> =
+        document.sinks[0].files.iter().map(|file| file.staged.clone()).collect();
+    let mut expected: Vec<String> =
+        late.iter().chain([&last]).map(|checkpoint| format!("{checkpoint}-0.csv")).collect();
+    expected.sort_unstable();
+    assert_eq!(files, expected);
+}
+
+#[test]
+fn more_late_checkpoints_in_a_row_than_are_tolerated_are_a_failure() {
+    let bench = bench(1);
+    assert_eq!((bench.barrier(), bench.barrier()), ((1, false), (2, false)));
+    bench.source(2);
+    let (outcome, result) = bench.coordinator.join().expect("no panic");
+    assert!(!outcome.completed);
+    let message = result.expect_err("failed").to_string();
+    let expected = "checkpoint 2 was not complete after 1 ms: it waits for 0 sources, 0 subtasks, 0 \
+                    state tables and 1 files of sinks; that is 2 in a row";
+    // The report may come too late, too.
+    let without = expected.replace("for 0 sources", "for 1 sources");
+    assert!(message.starts_with(expected) || message.starts_with(&without), "{message}");
+}

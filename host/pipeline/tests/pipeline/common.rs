@@ -132,9 +132,16 @@ impl Bench {
 
     /// The rows of all visible output files, sorted.
     pub(crate) fn output(&self) -> Vec<Bid> {
+        self.bids("out")
+    }
+
+    /// The same of a sink that writes to this directory.
+    pub(crate) fn bids(&self, directory: &str) -> Vec<Bid> {
         let mut bids = Vec::new();
-        for name in self.parts() {
-            let mut reader = csv::Reader::from_path(self.path("out").join(name)).expect("a file");
+        let names = names(&self.path(directory));
+        for name in names.iter().filter(|name| name.starts_with("part-")) {
+            let path = self.path(directory).join(name);
+            let mut reader = csv::Reader::from_path(path).expect("a file");
             for record in reader.records() {
                 bids.push(bid(&record.expect("a record")));
             }

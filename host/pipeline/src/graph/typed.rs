@@ -125,9 +125,11 @@ impl Graph {
                 let name = config.operators.get(operator).map(|operator| operator.name.clone());
                 let name = name.unwrap_or_default();
                 let outputs = self.operators.get(operator).map(|node| &node.spec.outputs);
-                match outputs.map(Vec::as_slice) {
-                    Some([_, _, ..]) => format!("{name}.{}", edge.output),
-                    _ => name,
+                let outputs = outputs.map(Vec::as_slice).unwrap_or_default();
+                let port = usize::try_from(edge.output).ok().and_then(|port| outputs.get(port));
+                match port.filter(|_| outputs.len() > 1) {
+                    Some(output) => format!("{name}.{}", output.name),
+                    None => name,
                 }
             }
         };

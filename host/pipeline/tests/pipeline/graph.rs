@@ -1,7 +1,9 @@
 //! Pipelines with several sources, operators and sinks.
 
 use crate::common::{Bench, Bid, bids, csv, last_bids, wait_for_checkpoint};
-use howdah_operator_artifacts::{AUCTION_STATS, AUCTION_WINNERS, LAST_BID};
+use howdah_operator_artifacts::{
+    AUCTION_STATS, AUCTION_WINNERS, BIDDER_SESSIONS, DISTINCT_BIDDERS, LAST_BID,
+};
 use howdah_pipeline::StartOptions;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -298,4 +300,88 @@ fn checkpoints_that_are_late_and_rows_that_wait_change_no_result() {
     let pipeline = bench.prepare_file(&late(0)).expect("a pipeline");
     pipeline.start(StartOptions::default()).expect("started").wait().expect("a summary");
     check_figures(&bench, &bids);
+}
+
+/// Sessions go to a sink; bids that are too late for one are counted.
+fn sessions() -> String {
+    format!(
+        "name = \"sessions\"\nstate-directory = \"state\"\nparallelism = 2\n\
+         [checkpoint]\ninterval-ms = 20\nsync = false\n\
+         [source]\npath = \"bids.csv\"\nevent-time = \"date_time\"\n\
+         [operator.sessions]\ncomponent = \"{BIDDER_SESSIONS}\"\ninput = \"source\"\n\
+         config = {{ gap-ms = 10 }}\n\
+         [operator.late]\ncomponent = \"{AUCTION_STATS}\"\ninput = \"sessions.late\"\n\
+         columns = {{ auction = \"bidder\" }}\n\
+         [sink.sessions]\ntype = \"files\"\npath = \"out\"\ninput = \"sessions.sessions\"\n\
+         [sink.late]\ntype = \"files\"\npath = \"late\"\ninput = \"late\"\n"
+    )
+}
+
+#[test]
+fn each_output_of_an_operator_goes_its_own_way() {
+    let bench = Bench::new();
+    let mut text = "bidder,price,date_time\n".to_owned();
+    for seq in 0..40_000 {
+        let time = if seq % 10 == 9 { seq - 9_000 } else { seq };
+        writeln!(text, "{},{},{time}", seq % 7, seq % 97).expect("text");
+    }
+    bench.write("bids.csv", text);
+    let pipeline = bench.prepare_file(&sessions()).expect("a pipeline");
+    pipeline.start(StartOptions::default()).expect("started").wait().expect("a summary");
+    let mut in_sessions = 0;
+    for name in bench.parts() {
+        let mut reader = csv::Reader::from_path(bench.path("out").join(name)).expect("a file");
+        for record in reader.records() {
+            in_sessions += record.expect("a record")[3].parse::<usize>().expect("a number");
+        }
+    }
+    let (late, rows) = emitted_totals(&bench, "late");
+    assert!(rows > 0 && in_sessions > 0, "{rows} {in_sessions}");
+    let counted: i64 = late.values().map(|figures| figures[0]).sum();
+    assert_eq!(usize::try_from(counted).expect("a count"), rows);
+    // A bid is in one session, or late.
+    assert_eq!(in_sessions + rows, 40_000);
+}
+
+#[test]
+fn outputs_that_do_not_fit_are_refused_with_the_way_out() {
+    let bench = Bench::new();
+    bench.write("bids.csv", "bidder,auction,price,date_time\n1,1,1,1\n");
+    for (from, to, expected) in [
+        (
+            "input = \"sessions.late\"",
+            "input = \"sessions\"",
+            "operator `sessions` has 2 outputs; name one of them: `sessions.PORT`; there are \
+             sessions and late",
+        ),
+        (
+            "input = \"sessions.late\"",
+            "input = \"source\"",
+            "nothing takes the output `late` of operator `sessions`",
+        ),
+        (
+            "input = \"sessions.late\"",
+            "input = \"sessions.lat\"",
+            "operator `sessions` has no output `lat`; did you mean `late`?",
+        ),
+        (
+            "columns = { auction = \"bidder\" }\n",
+            "",
+            "the operator wants a column `auction`, which the output `late` of operator `sessions` \
+             lacks",
+        ),
+        (BIDDER_SESSIONS, DISTINCT_BIDDERS, "operator `sessions` has no output `late`; it has"),
+    ] {
+        let text = sessions().replace(from, to);
+        let error = bench.prepare_file(&text).expect_err("refused").to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    let text = sessions()
+        .replace(BIDDER_SESSIONS, DISTINCT_BIDDERS)
+        .replace("sessions.late", "sessions")
+        .replace("sessions.sessions", "sessions")
+        .replace("{ auction = \"bidder\" }", "{ price = \"bidders\" }")
+        .replace("config = { gap-ms = 10 }\n", "");
+    let error = bench.prepare_file(&text).expect_err("a changelog").to_string();
+    assert!(error.contains("is a changelog, whose rows may take back others"), "{error}");
 }

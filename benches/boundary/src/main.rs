@@ -17,6 +17,7 @@ mod echo;
 mod epoch;
 mod language;
 mod native;
+mod profile;
 mod queries;
 mod start;
 mod work;
@@ -56,6 +57,9 @@ struct Arguments {
     /// Fewer rounds: for work on a case, not for figures to quote
     #[arg(long)]
     quick: bool,
+    /// Run only this contestant, native or a language, for `perf record`
+    #[arg(long, value_name = "CONTESTANT")]
+    profile: Option<String>,
     /// Where compiled code is kept, and states for the time of a case
     #[arg(long, value_name = "DIRECTORY")]
     directory: PathBuf,
@@ -138,6 +142,10 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
     };
     std::fs::create_dir_all(&setting.directory)
         .with_context(|| format!("cannot create {}", setting.directory.display()))?;
+    if let Some(contestant) = &arguments.profile {
+        profile::run(&setting, &arguments.cases, contestant)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut out = std::io::stdout();
     if !arguments.json {
         writeln!(out, "{EXPLANATION}\n{}", Figure::heading())?;

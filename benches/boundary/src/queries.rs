@@ -8,6 +8,9 @@ use anyhow::{Context as _, Result, ensure};
 use howdah_bench_figures::{Bar, Cost, Figure, Stopwatch, median};
 use howdah_runtime::Component;
 
+/// Cases, and the operators that do them.
+pub(crate) const QUERIES: [(&str, &str); 2] =
+    [("aggregate (q17)", "auction-stats"), ("dedup (q18)", "last-bid")];
 /// The rows that a subtask hands to its operator at once, at most.
 const BATCH_ROWS: usize = 8_192;
 /// Batches between two barriers: about 100,000 rows.
@@ -18,7 +21,7 @@ const ROUNDS: usize = 9;
 const NOISE: f64 = 0.03;
 
 pub(crate) fn run(setting: &Setting, report: &mut dyn FnMut(Figure) -> Result<()>) -> Result<()> {
-    for (case, name) in [("aggregate (q17)", "auction-stats"), ("dedup (q18)", "last-bid")] {
+    for (case, name) in QUERIES {
         run_query(setting, case, name, report)?;
     }
     Ok(())
@@ -37,7 +40,7 @@ fn run_query(
     }
     let (_, rust) = languages.first().context("the Rust component is built with the bench")?;
     let spec = rust.describe("{}", &limits())?;
-    let batches = bids(&spec, EVENTS, BATCH_ROWS)?;
+    let batches = batches(rust)?;
     let rows = batches.iter().map(|batch| batch.rows.num_rows()).sum::<usize>();
 
     let mut samples: Vec<Vec<Cost>> = vec![Vec::new(); languages.len() + 1];
@@ -99,8 +102,13 @@ fn run_query(
     Ok(())
 }
 
+/// What the operator reads.
+pub(crate) fn batches(component: &Component) -> Result<Vec<Batch>> {
+    bids(&component.describe("{}", &limits())?, EVENTS, BATCH_ROWS)
+}
+
 /// All batches and their checkpoints; the last is waited for.
-fn run_job(contestant: &mut Contestant, batches: &[Batch]) -> Result<(Cost, Emitted)> {
+pub(crate) fn run_job(contestant: &mut Contestant, batches: &[Batch]) -> Result<(Cost, Emitted)> {
     let mut emitted = Vec::with_capacity(batches.len());
     let mut checkpoint = 0;
     let stopwatch = Stopwatch::start();

@@ -121,6 +121,19 @@ impl Engine {
         Self::with_config(options, turns, false, &config)
     }
 
+    /// An engine that tells `perf` where the functions of operators are.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    #[cfg(feature = "bench")]
+    #[doc(hidden)]
+    pub fn with_perf_map(options: EngineOptions) -> Result<Self> {
+        let turns = Arc::new(Turns::new(options.compile_workers_limit));
+        let mut config = runtime_config(&options, false);
+        config.profiler(wasmtime::ProfilingStrategy::PerfMap);
+        Self::with_config(options, turns, false, &config)
+    }
+
     fn with_fuel(options: EngineOptions, turns: Arc<Turns>, metered: bool) -> Result<Self> {
         let config = runtime_config(&options, metered);
         Self::with_config(options, turns, metered, &config)

@@ -79,6 +79,24 @@ impl<'a, I: Inputs, K: Key> Batch<'a, I, K> {
         Ok((I::read(self.port(), &self.input.batch.columns, row)?, self.record(row)?))
     }
 
+    /// Hands over one row after the other, in registers if `each` is inlined: no `Result` of a whole
+    /// row or record is put together in memory.
+    #[inline]
+    pub(crate) fn for_each(
+        &self,
+        mut each: impl FnMut(I, &Record<'a, K>) -> Result<()>,
+    ) -> Result<()> {
+        for (row, (index, timestamp)) in self.row_keys().zip(self.timestamps()).enumerate() {
+            if index >= self.call.key_count {
+                return Err(no_key(row));
+            }
+            let current = CurrentKey { call: self.call, index, key: PhantomData };
+            let record = Record { current, kind: self.kind(row)?, timestamp };
+            each(I::read(self.port(), &self.input.batch.columns, row)?, &record)?;
+        }
+        Ok(())
+    }
+
     /// What is known about a row beside its fields. Fails past the last row.
     #[inline]
     pub fn record(&self, row: usize) -> Result<Record<'a, K>> {
@@ -90,7 +108,12 @@ impl<'a, I: Inputs, K: Key> Batch<'a, I, K> {
                 kind: self.kind(row)?,
                 timestamp: Timestamp::from_millis(timestamp),
             }),
-            _ => Err(Error::invalid_argument(format!("row {row} of the input has no key"))),
+            _ => Err(no_key(row)),
         }
     }
+}
+
+#[cold]
+fn no_key(row: usize) -> Error {
+    Error::invalid_argument(format!("row {row} of the input has no key"))
 }

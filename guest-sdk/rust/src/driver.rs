@@ -206,12 +206,10 @@ pub(crate) fn process_rows<O: Operator>(
     out: &mut <O::Output as Outputs>::Emitters,
 ) -> Result<()> {
     if !O::PREPARES {
-        for row in 0..batch.rows() {
-            let (row, record) = batch.read(row)?;
+        return batch.for_each(|row, record| {
             O::Output::set_time(out, record.timestamp());
-            operator.process(row, &record, out)?;
-        }
-        return Ok(());
+            operator.process(row, record, out)
+        });
     }
     let mut rows = Vec::with_capacity(batch.rows());
     for row in 0..batch.rows() {

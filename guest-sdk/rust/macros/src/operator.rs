@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{
     Error, FnArg, GenericArgument, ImplItem, ImplItemFn, ItemImpl, PathArguments, Result, Type,
-    TypeReference,
+    TypeReference, parse_quote,
 };
 
 use crate::ports;
@@ -50,7 +50,7 @@ pub(crate) fn operator(block: &ItemImpl) -> Result<TokenStream> {
             ImplItem::Fn(function) => match method(function)? {
                 Some(needs_handlers) => {
                     has_handlers |= needs_handlers;
-                    ours.push(without_visibility(function));
+                    ours.push(of_trait(function));
                 }
                 None => others.push(item),
             },
@@ -126,9 +126,16 @@ fn method(function: &ImplItemFn) -> Result<Option<bool>> {
     Ok(None)
 }
 
-/// A method of a trait has no visibility of its own.
-fn without_visibility(function: &ImplItemFn) -> ImplItem {
-    ImplItem::Fn(ImplItemFn { vis: syn::Visibility::Inherited, ..function.clone() })
+/// The method as one of a trait, which has no visibility of its own.
+fn of_trait(function: &ImplItemFn) -> ImplItem {
+    let mut function = ImplItemFn { vis: syn::Visibility::Inherited, ..function.clone() };
+    let says_inline = function.attrs.iter().any(|attribute| attribute.path().is_ident("inline"));
+    if function.sig.ident == "process" && !says_inline {
+        // It has one caller, the loop over the rows: a call for each of them costs more than most
+        // operators do with a row.
+        function.attrs.push(parse_quote!(#[inline(always)]));
+    }
+    ImplItem::Fn(function)
 }
 
 fn find<'a>(block: &'a ItemImpl, name: &str) -> Option<&'a ImplItemFn> {
@@ -210,7 +217,6 @@ fn output(emitters: &Type) -> TokenStream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use syn::parse_quote;
 
     /// The message with which `#[operator]` refuses this.
     fn refusal(block: &ItemImpl) -> String {

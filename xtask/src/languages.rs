@@ -195,7 +195,8 @@ impl Language {
             .args(["-m", "ziglang", "cc", "-target", "wasm32-wasi", "-mexec-model=reactor"])
             .args([
                 "-std=c11",
-                "-O2",
+                "-O3",
+                "-flto",
                 "-msimd128",
                 "-s",
                 "-Wall",

@@ -20,8 +20,9 @@ pub(super) fn build(project: &Project) -> Result<()> {
     let mut compiler = compiler()?;
     compiler
         .current_dir(&project.directory)
-        .args(["-target", "wasm32-wasi", "-mexec-model=reactor", "-std=c11", "-O2", "-msimd128"])
-        .args(["-s", "-Wall", "-I", SDK, "-o"])
+        .args(["-target", "wasm32-wasi", "-mexec-model=reactor", "-std=c11", "-O3", "-msimd128"])
+        // A call of the SDK for each row and state costs more than what most operators do with them.
+        .args(["-flto", "-s", "-Wall", "-I", SDK, "-o"])
         .arg(&module)
         .arg(source)
         .arg(Path::new(SDK).join("howdah.c"));

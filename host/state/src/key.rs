@@ -14,6 +14,7 @@
     reason = "offsets are built here and always ascend up to the length of the bytes"
 )]
 
+use crate::write_buffer::and_an_eighth;
 use crate::{Column, ColumnType, Error, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -392,7 +393,14 @@ impl EncodedKeys {
 
     /// None yet, with room for as many as `before` has.
     pub(crate) fn with_room_of(before: &Self) -> Self {
-        Self::with_capacity(before.len(), before.bytes.len())
+        Self::with_capacity(and_an_eighth(before.len()), and_an_eighth(before.bytes.len()))
+    }
+
+    /// Removes all keys; the memory that they took stays, for the next ones.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.offsets.truncate(1);
+        self.hashes.clear();
     }
 
     /// Ends the key whose bytes were appended since the last one.

@@ -228,7 +228,8 @@ impl SubtaskRows {
         if self.active.in_transaction() {
             return Err(Error::internal("a barrier came in the middle of a transaction"));
         }
-        let fresh = WriteBuffer::with_room_of(&self.links.schema, &self.active);
+        let with_room = || WriteBuffer::with_room_of(&self.links.schema, &self.active);
+        let fresh = self.links.view.take_spare(self.subtask).unwrap_or_else(with_room);
         let buffer = Arc::new(std::mem::replace(&mut self.active, fresh));
         // A barrier never waits; a full buffer does while too many are on their way.
         self.links.view.freeze(self.subtask, buffer.clone(), checkpoint.is_none())?;

@@ -29,14 +29,10 @@ pub(crate) fn unique_name() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-/// How nice background threads are to others; 19 is most.
-#[cfg(target_os = "linux")]
-const NICENESS: libc::c_int = 10;
-
-/// Tells the scheduler that this thread works in the background. It takes the cores that others
-/// leave, and when it is woken it does not take the core from whoever woke it: so a barrier hands
-/// its buffer over without losing its turn. A background that falls behind makes writers wait,
-/// and then has their cores. Only on Linux is a thread nice alone.
+/// Tells the scheduler that this thread works in the background: when it is woken it does not take
+/// the core from whoever woke it, so a barrier hands its buffer over without losing its turn. It
+/// is not nice beyond that: beside other busy programs it would get next to nothing, and writers
+/// would wait for it.
 pub(crate) fn let_others_go_first() {
     #[cfg(target_os = "linux")]
     {
@@ -45,9 +41,7 @@ pub(crate) fn let_others_go_first() {
         // SAFETY: 0 is the calling thread, and the parameters are read during the call only.
         let result =
             unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters) };
-        // SAFETY: integers only; 0 is the calling thread.
-        let niceness = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS) };
-        if result != 0 || niceness != 0 {
+        if result != 0 {
             tracing::debug!("the scheduler treats background threads like others");
         }
     }

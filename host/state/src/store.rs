@@ -40,7 +40,8 @@ pub struct StoreOptions {
     /// subtask has an equal share; above it, its next write waits. A barrier never waits, so one
     /// write buffer for each subtask can come on top. Default: 256 MiB.
     pub frozen_limit_bytes: usize,
-    /// Bytes of published write buffers that a subtask of a state keeps as a read cache.
+    /// Bytes of published write buffers that a subtask of a state keeps as a read cache. The
+    /// memory of one more, of at most half of that, is kept for the next write buffer.
     /// Default: 32 MiB.
     pub read_cache_limit_bytes: usize,
     /// How long a snapshot, and the files that only it names, outlive the moment that they were

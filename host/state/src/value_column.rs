@@ -4,6 +4,7 @@
 //! so one shape serves the write buffer, the probe and the files.
 #![expect(clippy::indexing_slicing, reason = "rows are pushed here before they are read")]
 
+use crate::write_buffer::and_an_eighth;
 use crate::{Column, ColumnType, Error, ErrorKind, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, make_array};
@@ -237,17 +238,17 @@ impl ValueColumn {
 
     /// Makes room for as many rows as another column has.
     pub(crate) fn make_room_of(&mut self, other: &Self) {
-        self.validity.reserve(other.validity.len());
+        self.validity.reserve(and_an_eighth(other.validity.len()));
         match (&mut self.values, &other.values) {
             (Values::Fixed { bytes, .. }, Values::Fixed { bytes: other, .. }) => {
-                bytes.reserve(other.len());
+                bytes.reserve(and_an_eighth(other.len()));
             }
             (
                 Values::Variable { slots, arena, .. },
                 Values::Variable { slots: other_slots, arena: other_arena, .. },
             ) => {
-                slots.reserve(other_slots.len());
-                arena.reserve(other_arena.len());
+                slots.reserve(and_an_eighth(other_slots.len()));
+                arena.reserve(and_an_eighth(other_arena.len()));
             }
             _ => {}
         }
@@ -293,6 +294,19 @@ impl ValueColumn {
     pub(crate) fn set_from(&mut self, row: usize, other: &Self, from: usize) {
         self.validity[row] = other.validity[from];
         self.store(row, other.bytes(from));
+    }
+
+    /// Removes all rows; the memory that they took stays, for the next ones.
+    pub(crate) fn clear(&mut self) {
+        self.validity.clear();
+        match &mut self.values {
+            Values::Fixed { bytes, .. } => bytes.clear(),
+            Values::Variable { slots, arena, dead_bytes } => {
+                slots.clear();
+                arena.clear();
+                *dead_bytes = 0;
+            }
+        }
     }
 
     /// Removes the rows from this one on.

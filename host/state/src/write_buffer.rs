@@ -111,13 +111,33 @@ impl WriteBuffer {
     pub(crate) fn with_room_of(schema: &TableSchema, before: &Self) -> Self {
         let mut new = Self::new(schema);
         new.keys = EncodedKeys::with_room_of(&before.keys);
-        new.index = HashTable::with_capacity(before.rows());
-        new.statuses.reserve(before.rows());
-        new.locations.reserve(before.rows());
+        let rows = and_an_eighth(before.rows());
+        new.index = HashTable::with_capacity(rows);
+        new.statuses.reserve(rows);
+        new.locations.reserve(rows);
         for (column, before) in new.values.iter_mut().zip(&before.values) {
             column.make_room_of(before);
         }
         new
+    }
+
+    /// Without its rows; the memory that they took stays, for the next ones.
+    pub(crate) fn cleared(mut self) -> Self {
+        self.keys.clear();
+        self.index.clear();
+        self.statuses.clear();
+        self.locations.clear();
+        self.values.iter_mut().for_each(ValueColumn::clear);
+        self.dirty_rows = 0;
+        if let Some(groups) = &mut self.groups {
+            groups.of_key.clear();
+            groups.memory_bytes = 0;
+        }
+        if let Some(originals) = &mut self.originals {
+            originals.clear();
+        }
+        self.undo = None;
+        self
     }
 
     /// The rows of a key, in no order.
@@ -457,6 +477,12 @@ impl WriteBuffer {
     }
 }
 
+/// Room for so many and some more: buffers of equal work differ by a little, and one that has to
+/// grow by a little is copied as a whole.
+pub(crate) fn and_an_eighth(count: usize) -> usize {
+    count.saturating_add(count / 8)
+}
+
 /// The part of a hash that the index keeps; it uses others of its bits itself.
 fn tag(hash: u64) -> u32 {
     u32::try_from((hash >> 20) & u64::from(u32::MAX)).unwrap_or(0)
@@ -487,3 +513,6 @@ impl Groups {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

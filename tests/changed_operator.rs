@@ -1,7 +1,9 @@
 //! A pipeline goes on with another operator when its state fits, and says that it is another one.
 
-use crate::support::{Finished, Job, input, job};
+use crate::support::{Finished, Job, input, job, wait_for};
 use std::path::Path;
+
+const EVENTS: u32 = 20_000;
 
 /// An operator that keeps these fields, by the number of the event.
 fn columns(fields: &str) -> String {
@@ -13,8 +15,15 @@ fn columns(fields: &str) -> String {
 
 /// A pipeline of it that has run to its end.
 fn finished_job() -> Job {
+    let job = job();
+    job.run_to_end();
+    job
+}
+
+/// A pipeline of it.
+fn job() -> Job {
     let component = job::quoted(howdah_operator_artifacts::SCRIPTED);
-    let job = Job::last_bid(&input::events(20_000))
+    Job::last_bid(&input::events(EVENTS))
         .set("operator", "component", component)
         .set(
             "operator.config.columns",
@@ -23,9 +32,30 @@ fn finished_job() -> Job {
         )
         .set("operator.config.columns", "key", "['seq']")
         .set("operator.config.columns", "through", job::quoted("value"))
-        .set("operator.config.columns", "keys", job::quoted("current"));
-    job.run_to_end();
-    job
+        .set("operator.config.columns", "keys", job::quoted("current"))
+}
+
+/// How many bids there are after so many rows of the source.
+fn bids_after(rows: u64) -> usize {
+    let events = std::fs::read_to_string(input::events(EVENTS)).unwrap();
+    let mut lines = events.lines();
+    let header = lines.next().unwrap();
+    let kind = header.split(',').position(|name| name == "event_type").unwrap();
+    let is_bid = |line: &&str| line.split(',').nth(kind) == Some("2");
+    lines.skip(usize::try_from(rows).unwrap()).filter(is_bid).count()
+}
+
+/// The number of rows of a state.
+fn rows_of(job: &Job, state: &str) -> usize {
+    job.state("scan", &[state, "--output", "csv"]).lines().count() - 1
+}
+
+/// The number of rows that came out.
+fn rows_out(job: &Job) -> usize {
+    let files = std::fs::read_dir(job.output_directory()).unwrap();
+    let files = files.map(|file| file.unwrap());
+    let parts = files.filter(|file| file.file_name().to_string_lossy().starts_with("part-"));
+    parts.map(|part| std::fs::read_to_string(part.path()).unwrap().lines().count()).sum()
 }
 
 /// Checks the operator with these fields against the state of the job.
@@ -80,4 +110,70 @@ fn another_configuration_goes_on_and_the_log_says_so() {
     let finished = job.run(&[]).success();
     let said = "the configuration of operator `hostile` has changed since checkpoint";
     assert!(finished.stderr.contains(said), "{}", finished.stderr);
+}
+
+#[test]
+fn a_new_state_begins_empty_at_the_checkpoint_whenever_it_is_killed() {
+    let slow = |job: Job| job.set("source", "rate-limit-rows-per-second", 10_000);
+    let first = slow(job()).set("checkpoint", "retained", 1_000);
+    let mut running = first.start();
+    first.wait_for_checkpoint(&mut running, 3);
+    running.kill();
+    let checkpoint = first.checkpoints().pop().unwrap();
+
+    // Killed before the first checkpoint that has the state.
+    let more = first.set("operator.config.columns", "also", true);
+    let more = more.set("checkpoint", "interval-ms", 3_600_000);
+    let table = more.state_directory().join("warehouse/default.db/job__last-bid__also/snapshot");
+    let mut running = more.start();
+    wait_for("the table of the new state", || {
+        assert!(running.is_running(), "it ended");
+        table.exists().then_some(())
+    });
+    running.kill();
+
+    let said = "has a state `also` that it did not have at checkpoint";
+    let more = more.set("checkpoint", "interval-ms", 20);
+    let mut running = more.start();
+    let next = more.wait_for_checkpoint(&mut running, checkpoint.id + 1);
+    let killed = running.kill();
+    assert!(killed.stderr.contains(said), "{}", killed.stderr);
+    assert!(next.source_rows >= checkpoint.source_rows);
+
+    let more = more.set("source", "rate-limit-rows-per-second", 0);
+    let finished = more.run(&[]).success();
+    assert!(!finished.stderr.contains(said), "it has been there: {}", finished.stderr);
+    let all = (bids_after(0), bids_after(checkpoint.source_rows), bids_after(0));
+    let counts = |job: &Job| (rows_of(job, "rows"), rows_of(job, "also"), rows_out(job));
+    assert_eq!(counts(&more), all);
+
+    // What it held is no part of the checkpoint before it was there.
+    let earlier = checkpoint.id.to_string();
+    let finished = more.run(&["--checkpoint", &earlier, "--yes"]).success();
+    assert!(finished.stderr.contains(said), "{}", finished.stderr);
+    assert_eq!(counts(&more), all);
+}
+
+#[test]
+fn check_says_which_states_begin_empty_and_which_are_missing() {
+    let job = finished_job().set("operator.config.columns", "also", true);
+    let file = job.file();
+    let against = file.to_str().unwrap();
+    let check = |arguments: &[&str]| {
+        let mut command = job::howdah();
+        command.arg("check").arg(howdah_operator_artifacts::SCRIPTED).args(["--against", against]);
+        Finished::of(command.args(arguments).output().unwrap())
+    };
+    let text = check(&[]).success().stdout;
+    assert!(text.contains("rows: as stored"), "{text}");
+    assert!(text.contains("also: new, begins empty"), "{text}");
+    let json = check(&["--output", "json"]).success().stdout;
+    assert!(json.contains("\"fits\":true"), "{json}");
+
+    job.run_to_end();
+    let job = job.set("operator.config.columns", "also", false);
+    job.file();
+    let said = ["state `also` was (key: seq int64; value: price int64; version 1) and is gone"];
+    check(&[]).failed(1, &said);
+    job.run(&[]).failed(1, &said);
 }

@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
   howdah check last-bid-2.wasm --against state      with the newest checkpoint in a state directory
 
 A state that is stored may get new nullable columns at its end, wider numbers, and another time to
-live. Everything else is refused, and named.
+live. A new state, or new timers, begin empty. Everything else is refused, and named.
 
 Exit codes: 0 it runs here and fits, 1 it does not, 2 wrong arguments or pipeline file.")]
 pub(crate) struct Args {
@@ -241,7 +241,10 @@ fn checkpoint_text(fit: &CheckpointFit) -> String {
 
 fn state_text(fit: &StateFit) -> String {
     let StateFit { state, stored, wanted, changes, refused } = fit;
-    let stored = stored.as_deref().unwrap_or("not there");
+    if fit.is_new() {
+        return format!("  stored        {state}: new, begins empty\n");
+    }
+    let stored = stored.as_deref().unwrap_or_default();
     let wanted = wanted.as_deref().unwrap_or("not declared");
     let verdict = match (refused, stored == wanted) {
         (true, _) => format!("does not fit: stored {stored}, asked for {wanted}"),

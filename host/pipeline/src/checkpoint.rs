@@ -215,6 +215,9 @@ impl StateShape {
     /// In words.
     pub(crate) fn describe(&self) -> String {
         let StateShape { kind, key, map_key, value, schema_version, ttl_ms, .. } = self;
+        if kind == "timers" {
+            return format!("(timers; key: {})", key.join(", "));
+        }
         let kind = if kind == "value" { String::new() } else { format!("{kind}; ") };
         let map_key = match map_key.as_slice() {
             [] => String::new(),
@@ -317,6 +320,12 @@ impl Checkpoint {
     pub fn watermark(&self) -> Option<i64> {
         let watermarks = self.sources.iter().map(|source| source.watermark);
         watermarks.min().flatten()
+    }
+
+    /// Whether an operator has a state, or timers, of this name. One that it lacks begins empty.
+    pub(crate) fn has_state(&self, operator: &str, state: &str) -> bool {
+        let operators = self.shape.operators.iter().filter(|shape| shape.name == operator);
+        operators.flat_map(|shape| &shape.states).any(|shape| shape.state == state)
     }
 
     /// Where all states of all operators were.

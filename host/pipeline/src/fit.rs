@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 pub struct StateFit {
     /// The name that the operator declares.
     pub state: String,
-    /// Its shape in the checkpoint; `None`: it is not there.
+    /// Its shape in the checkpoint; `None`: it is not there, and begins empty.
     pub stored: Option<String>,
     /// The shape that the operator declares; `None`: it does not.
     pub wanted: Option<String>,
@@ -25,6 +25,13 @@ pub struct StateFit {
     pub changes: Vec<SchemaChange>,
     /// Whether it cannot go on.
     pub refused: bool,
+}
+
+impl StateFit {
+    /// Whether it begins empty: nothing is stored under its name.
+    pub fn is_new(&self) -> bool {
+        self.stored.is_none()
+    }
 }
 
 /// How an operator goes with a checkpoint.
@@ -220,7 +227,7 @@ pub(crate) fn states(
     };
     let mut fits: Vec<StateFit> = gone.map(unlike).collect();
     for state in wanted {
-        let mut fit = unlike(state);
+        let mut fit = StateFit { refused: false, ..unlike(state) };
         if let Some(before) = stored.shapes.iter().find(|stored| stored.state == state.state) {
             fit.refused = before.schema_version != state.schema_version;
             if before != state {

@@ -153,10 +153,11 @@ impl Pipeline {
         launch.run()
     }
 
-    /// Says what else is another than it was. The operators' states fit, so it may be.
+    /// Says what else is another than it was. The operators' stored states fit, so it may be.
     fn log_changes(&self, checkpoint: &Checkpoint) {
         let id = checkpoint.id;
-        for (operator, component) in self.config.operators.iter().zip(&self.components) {
+        let nodes = self.components.iter().zip(&self.graph.operators);
+        for (operator, (component, node)) in self.config.operators.iter().zip(nodes) {
             let Some(stored) = checkpoint.operator(&operator.name) else { continue };
             let component = component.digest();
             if stored.component != component {
@@ -171,6 +172,16 @@ impl Pipeline {
                 tracing::warn!(
                     "the configuration of operator `{}` has changed since checkpoint {id}",
                     operator.name
+                );
+            }
+            let tables = self.config.tables(operator, &node.spec);
+            for table in tables.iter().filter(|it| !checkpoint.has_state(&operator.name, &it.state))
+            {
+                tracing::warn!(
+                    "operator `{}` has a state `{}` that it did not have at checkpoint {id}: it \
+                     begins empty",
+                    operator.name,
+                    table.state
                 );
             }
         }
@@ -237,7 +248,8 @@ impl Pipeline {
         for (index, (operator, node)) in operators {
             for descriptor in self.config.tables(operator, &node.spec) {
                 let state = descriptor.state.clone();
-                let restore = match checkpoint {
+                let known = checkpoint.filter(|it| it.has_state(&operator.name, &state));
+                let restore = match known {
                     None => howdah_state::Restore::Fresh,
                     Some(checkpoint) => {
                         let stored = checkpoint.operator(&operator.name);

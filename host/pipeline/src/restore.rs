@@ -322,7 +322,7 @@ fn list(list: &[String]) -> String {
 /// A state that cannot go on.
 fn difference(fit: &StateFit) -> String {
     let StateFit { state, stored, wanted, changes, .. } = fit;
-    let stored = stored.as_deref().unwrap_or("not there");
+    let stored = stored.as_deref().unwrap_or_default();
     let wanted = wanted.as_deref().unwrap_or("gone");
     let refused = changes.iter().filter(|change| change.refused.is_some());
     let reasons: String = refused.map(|change| format!("; {change}")).collect();
@@ -491,12 +491,19 @@ mod tests {
         assert!(version.contains("version 1) and is (key: bidder int64"), "{version}");
         let gone = refused(|shape| shape.operators[0].states.clear());
         assert!(gone.contains("version 1) and is gone"), "{gone}");
-        let new = refused(|shape| {
-            let state =
-                StateShape { state: "other".into(), ..shape.operators[0].states[0].clone() };
-            shape.operators[0].states.push(state);
-        });
-        assert!(new.contains("state `other` was not there and is ("), "{new}");
+        let renamed = refused(|shape| shape.operators[0].states[0].state = "other".into());
+        assert!(renamed.contains("state `last` was (key"), "{renamed}");
+        assert!(!renamed.contains("`other`"), "{renamed}");
+    }
+
+    #[test]
+    fn a_state_that_the_checkpoint_lacks_is_taken_whatever_tables_take() {
+        let directory = directory(&[1]);
+        let mut shape = example(1).shape;
+        let states = &mut shape.operators[0].states;
+        states.push(StateShape { state: "other".into(), ..states[0].clone() });
+        let restore = Restore::choose(directory.path(), StartFrom::Latest, &shape, &Rigid);
+        assert_eq!(restore.expect("chosen").checkpoint.expect("one").id, 1);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::bindings::howdah::operator::types::{Batch, Column, ValueType};
 use crate::{Columns, Keys, Through, error};
 
 const STATE: &str = "rows";
+const ALSO: &str = "also";
 /// More rows of a key than any test has.
 const LIMIT_ROWS: u32 = 1 << 20;
 
@@ -26,6 +27,7 @@ enum State {
 pub(crate) struct Script {
     config: Columns,
     state: State,
+    also: Option<ValueState>,
 }
 
 pub(crate) fn describe(config: &Columns) -> Result<Spec, Error> {
@@ -42,6 +44,13 @@ pub(crate) fn describe(config: &Columns) -> Result<Spec, Error> {
         Through::MapKey => Some(StateKind::Map(values.clone())),
         Through::Reducing => Some(StateKind::Reducing(vec![Reducer::Last; values.len()])),
     };
+    let also = config.also.then(|| StateSpec {
+        name: ALSO.to_owned(),
+        fields: values.clone(),
+        kind: StateKind::Value,
+        schema_version: 1,
+        ttl: None,
+    });
     let state = kind.map(|kind| StateSpec {
         name: STATE.to_owned(),
         fields: match config.through {
@@ -60,7 +69,7 @@ pub(crate) fn describe(config: &Columns) -> Result<Spec, Error> {
             changelog: true,
         }],
         outputs: vec![OutputSpec { name: "rows".to_owned(), fields, changelog: true }],
-        states: state.into_iter().collect(),
+        states: state.into_iter().chain(also).collect(),
         timers: Vec::new(),
     })
 }
@@ -75,7 +84,8 @@ impl Script {
             Through::MapKey => State::MapKey(MapState::open(STATE)?),
             Through::Reducing => State::Reducing(ReducingState::open(STATE)?),
         };
-        Ok(Self { config, state })
+        let also = config.also.then(|| ValueState::open(ALSO)).transpose()?;
+        Ok(Self { config, state, also })
     }
 
     /// The rows have different keys, in order: row `i` has key `i`.
@@ -93,6 +103,9 @@ impl Script {
             Keys::Selected => state::Keys::Selected(u32s(0..rows)),
             Keys::Explicit => state::Keys::Explicit(input.keys),
         };
+        if let Some(also) = &self.also {
+            also.put(&named, &values)?;
+        }
         let mut through = self.through(&named, rows, &values)?.into_iter();
         let mut keys = keys.into_iter();
         let columns =

@@ -27,6 +27,9 @@ pub struct Columns {
     pub through: Through,
     /// How the keys are named in state calls.
     pub keys: Keys,
+    /// Whether a second value state, `also`, gets the rows too.
+    #[serde(default)]
+    pub also: bool,
 }
 
 /// What rows go through on their way from input to output.
@@ -71,6 +74,8 @@ pub struct Timers {
     pub for_ever: bool,
     /// A timer that fires deletes the one of its key that is due one millisecond later.
     pub deletes_next: bool,
+    /// How many families it has, the first ones; `None`: all.
+    pub families: Option<usize>,
 }
 
 impl Config {

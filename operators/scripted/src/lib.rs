@@ -52,7 +52,7 @@ impl Guest for Scripted {
     fn describe(config: String) -> Result<Spec, Error> {
         match Config::parse(&config)? {
             Config::Columns(config) => columns::describe(&config),
-            Config::Timers(_) => Ok(timers::describe()),
+            Config::Timers(config) => Ok(timers::describe(config)),
         }
     }
 

@@ -32,7 +32,7 @@ pub(crate) struct Script {
 /// Rows of `key`, `family`, `time` and `set` (1) or delete (0) a timer. What comes out is a timer
 /// that fired or, with [`WATERMARK`] as family, a watermark; its key is then the last checkpoint
 /// that is complete.
-pub(crate) fn describe() -> Spec {
+pub(crate) fn describe(config: Timers) -> Spec {
     let int64 =
         |name: &str| Field { name: name.to_owned(), type_: ValueType::Int64, nullable: false };
     Spec {
@@ -50,6 +50,7 @@ pub(crate) fn describe() -> Spec {
         states: Vec::new(),
         timers: FAMILIES
             .iter()
+            .take(config.families.unwrap_or(FAMILIES.len()))
             .map(|(name, domain)| TimerSpec { name: (*name).to_owned(), domain: *domain })
             .collect(),
     }
@@ -57,7 +58,8 @@ pub(crate) fn describe() -> Spec {
 
 impl Script {
     pub(crate) fn open(config: Timers) -> Result<Self, Error> {
-        let families = FAMILIES.iter().map(|(name, _)| TimerService::open(name));
+        let families = FAMILIES.iter().take(config.families.unwrap_or(FAMILIES.len()));
+        let families = families.map(|(name, _)| TimerService::open(name));
         Ok(Self { config, families: families.collect::<Result<_, _>>()?, completed: 0 })
     }
 
@@ -84,7 +86,7 @@ impl Script {
         let times: Vec<i64> = int64s(&due.times).collect();
         for (index, time) in (0_u32..).zip(&times) {
             let key = Keys::Selected(index.to_le_bytes().to_vec());
-            let Timers { again_every, for_ever, deletes_next } = self.config;
+            let Timers { again_every, for_ever, deletes_next, .. } = self.config;
             if again_every > 0 && time.rem_euclid(again_every) == 0 {
                 family.set(&key, &(time - 1).to_le_bytes())?;
             }

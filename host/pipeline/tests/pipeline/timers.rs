@@ -113,3 +113,31 @@ fn rows_out(handle: &Handle) -> u64 {
 fn wait_for_event(handle: &Handle) -> Event {
     handle.events().recv_timeout(Duration::from_secs(60)).expect("an event")
 }
+
+#[test]
+fn new_timers_begin_empty_beside_those_that_are_stored() {
+    let far = 1_000_000;
+    let row = |row: i64, family| (row, row, family, far + row);
+    let before: Vec<_> = (0..500).map(|at| row(at, BY_WATERMARK)).collect();
+    let mut bench = bench(&before);
+    let all = bench.operator.clone();
+    bench.operator = all.replace("{}", "{ families = 1 }");
+    // No end of time: nothing fires yet.
+    bench.source.push_str("rate-limit-rows-per-second = 500\n");
+    let handle = bench.start(StartFrom::Latest).expect("started");
+    wait_for_checkpoint(&handle);
+    drop(handle);
+    bench.operator = all;
+    bench.source = bench.source.replace("= 500", "= 0");
+    let after = (500..1_000).map(|at| row(at, at % 2));
+    let rows: Vec<_> = before.into_iter().chain(after).collect();
+    bench.write("commands.csv", commands(&rows));
+    bench.run().expect("a run");
+    let fired = rows.iter().map(|(_, key, family, time)| (*key, *family, *time));
+    assert_eq!(timers(&bench), fired.collect::<Vec<_>>());
+
+    bench.operator = bench.operator.replace("{}", "{ families = 1 }");
+    let error = bench.run().expect_err("timers are gone");
+    let said = "state `second` was (timers; key: key int64) and is gone";
+    assert!(error.to_string().contains(said), "{error}");
+}

@@ -280,9 +280,7 @@ impl Checked {
     fn of(args: &Args, config: &str, limits: &Limits, grant: Option<&WasiGrant>) -> Result<Self> {
         let mut inspection = inspect::read(&args.component)?;
         let permission = args.wasi.permission();
-        if permission.is_some() && grant.is_some() {
-            inspection.grant_wasi();
-        }
+        inspection.grant_wasi(permission.is_some(), grant.is_some());
         if let Some(refusal) = inspection.refusal() {
             if args.output == Output::Json {
                 writeln!(

@@ -340,8 +340,6 @@ fn in_full(
     let Ok(mut inspection) = Inspection::read(&operator.component.value) else {
         return error;
     };
-    if operator.wasi.is_some() && engine.permits_wasi() {
-        inspection.grant_wasi();
-    }
+    inspection.grant_wasi(engine.permits_wasi(), operator.wasi.is_some());
     inspection.refusal_error().unwrap_or(error)
 }

@@ -21,11 +21,29 @@ const IMPORTS: [&str; 6] = ["types", "state", "timers", "clock", "logging", "met
 const COMPONENT_HEADER: [u8; 4] = [0x0d, 0, 1, 0];
 const MODULE_HEADER: [u8; 4] = [1, 0, 0, 0];
 
-/// What to do about a component that imports WASI.
-pub(crate) const WASI_WAY_OUT: &str = "build a pure component (Rust: target wasm32-unknown-unknown; \
-    Python: componentize-py with --stub-wasi; C: no wasi-libc functions that need a system; \
-    JavaScript: without features that need one), or grant it what it needs: with [operator.wasi] in \
-    the pipeline file, and --allow-wasi on the command line";
+/// How to do without WASI.
+const PURE: &str = "or build a pure component (Rust: target wasm32-unknown-unknown; Python: \
+    componentize-py with --stub-wasi; C: no wasi-libc functions that need a system; JavaScript: \
+    without features that need one)";
+
+/// Which grant a component lacks that imports WASI, and what to do about it.
+pub(crate) fn wasi_way_out(host: bool, pipeline: bool) -> String {
+    let lacking = match (host, pipeline) {
+        (true, false) => {
+            "the command line allows it, and the pipeline file does not grant it: add \
+             [operator.wasi] to the pipeline file"
+        }
+        (false, true) => {
+            "the pipeline file grants it, and the command line does not allow it: add --allow-wasi, \
+             if you trust the component with what [operator.wasi] names"
+        }
+        _ => {
+            "an operator has it where both grant it: add [operator.wasi] to the pipeline file, and \
+             --allow-wasi to the command line"
+        }
+    };
+    format!("{lacking}; {PURE}")
+}
 
 /// An exported function.
 struct Function {
@@ -140,12 +158,10 @@ pub(crate) fn wasi_import(engine: &Engine, component: &Component) -> Option<Stri
     imports.find(|(import, _)| wasi::is_wasi(import)).map(|(import, _)| import.to_owned())
 }
 
-/// A component that imports WASI, of a pipeline that grants none.
-pub(crate) fn not_granted(name: &str, import: &str) -> Error {
-    Error::new(
-        ErrorKind::Component,
-        format!("{name} imports {import}, but this host gives operators no WASI: {WASI_WAY_OUT}"),
-    )
+/// A component that imports WASI and was not granted it by both.
+pub(crate) fn not_granted(name: &str, import: &str, host: bool, pipeline: bool) -> Error {
+    let way_out = wasi_way_out(host, pipeline);
+    Error::new(ErrorKind::Component, format!("{name} imports {import}: {way_out}"))
 }
 
 fn imports(engine: &Engine, name: &str, component: &Component) -> Result<()> {

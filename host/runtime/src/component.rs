@@ -148,14 +148,12 @@ fn wasi_of(
     component: &wasmtime::component::Component,
     grant: Option<&WasiGrant>,
 ) -> Result<Option<WasiGrant>> {
-    let imported = check::wasi_import(engine, component);
-    let Some((grant, _)) = grant.zip(imported.as_ref()) else {
-        return match imported {
-            Some(import) => Err(check::not_granted(name, &import)),
-            None => Ok(None),
-        };
-    };
-    wasi::check(name, engine.options().wasi.as_ref(), grant).map(Some)
+    let Some(import) = check::wasi_import(engine, component) else { return Ok(None) };
+    let permission = engine.options().wasi.as_ref();
+    match (permission, grant) {
+        (Some(permission), Some(grant)) => wasi::check(name, permission, grant).map(Some),
+        _ => Err(check::not_granted(name, &import, permission.is_some(), grant.is_some())),
+    }
 }
 
 /// Compiles a component, in a worker if there is one, and keeps the code.

@@ -1,7 +1,7 @@
 //! Compares what a component imports and exports with the contract, function by function.
 
 use super::signature::{self, Pair};
-use crate::check::WASI_WAY_OUT;
+use crate::check::wasi_way_out;
 use crate::{Error, ErrorKind, Result, wasi};
 use serde::Serialize;
 use std::fmt;
@@ -243,13 +243,15 @@ impl Comparison<'_> {
 
     fn foreign(&mut self, name: &str) {
         let way_out = if wasi::has(name) {
-            WASI_WAY_OUT
+            wasi_way_out(false, false)
         } else if wasi::is_wasi(name) {
             "of WASI 0.2 this host has cli, clocks, filesystem, io and random, where they are \
              granted: build it without"
+                .to_owned()
         } else {
             "the host has the interfaces of howdah:operator alone: remove what needs this one, or \
              compose it into the component (`wac plug`)"
+                .to_owned()
         };
         let what = match wasi::has(name) {
             true => {
@@ -259,7 +261,7 @@ impl Comparison<'_> {
         };
         // Said once: those who import some of WASI mostly import much.
         let is_first = !wasi::has(name) || self.differences.iter().all(|d| d.wasi.is_none());
-        self.add(DifferenceKind::Foreign, what, is_first.then(|| way_out.to_owned()));
+        self.add(DifferenceKind::Foreign, what, is_first.then_some(way_out));
         if let Some(last) = self.differences.last_mut() {
             last.wasi = wasi::has(name).then(|| name.to_owned());
         }

@@ -75,8 +75,17 @@ impl Inspection {
         })
     }
 
-    /// What the host gives of WASI was granted: importing it is no difference any more.
-    pub fn grant_wasi(&mut self) {
+    /// Who grants it WASI: the host, and the pipeline. If both do, importing what the host has of it
+    /// is no difference any more; if one does, the difference says which is missing.
+    pub fn grant_wasi(&mut self, host: bool, pipeline: bool) {
+        if !(host && pipeline) {
+            let mut wasi =
+                self.differences.iter_mut().filter(|difference| difference.wasi.is_some());
+            if let Some(first) = wasi.next() {
+                first.way_out = Some(check::wasi_way_out(host, pipeline));
+            }
+            return;
+        }
         let differences = std::mem::take(&mut self.differences);
         let (wasi, others): (Vec<_>, Vec<_>) =
             differences.into_iter().partition(|difference| difference.wasi.is_some());
@@ -86,7 +95,10 @@ impl Inspection {
 
     /// Why the component does not run, with every difference; `None`: it links.
     pub fn refusal(&self) -> Option<String> {
-        let refusals: Vec<String> = self.refusals().map(ToString::to_string).collect();
+        let (wasi, others): (Vec<&Difference>, Vec<_>) =
+            self.refusals().partition(|difference| difference.wasi.is_some());
+        let refusals: Vec<String> =
+            wasi_refusal(&wasi).into_iter().chain(others.iter().map(ToString::to_string)).collect();
         (!refusals.is_empty()).then(|| {
             format!(
                 "{} does not run on this host, which has howdah:operator@{}:\n  {}",
@@ -106,6 +118,15 @@ impl Inspection {
     pub fn refusals(&self) -> impl Iterator<Item = &Difference> {
         self.differences.iter().filter(|difference| difference.fatal)
     }
+}
+
+/// Imports of WASI, as one: those who import some of it mostly import much.
+fn wasi_refusal(differences: &[&Difference]) -> Option<String> {
+    let first = differences.first()?;
+    let name = |difference: &&Difference| difference.wasi.clone();
+    let names: Vec<String> = differences.iter().filter_map(name).collect();
+    let way_out = first.way_out.as_deref().unwrap_or_default();
+    Some(format!("imports {}\n    {way_out}", names.join(", ")))
 }
 
 fn take_apart(name: &str, bytes: &[u8]) -> Result<Inspection> {

@@ -45,7 +45,7 @@ fn every_file_of_the_contract_is_known() {
 fn operators_of_this_workspace_differ_in_nothing() {
     for (name, path) in howdah_operator_artifacts::ALL {
         let mut inspection = Inspection::read(Path::new(path)).expect("inspected");
-        inspection.grant_wasi();
+        inspection.grant_wasi(true, true);
         assert_eq!(inspection.differences, [], "{name}");
         assert_eq!(inspection.granted.is_empty(), *name != "with-wasi", "{name}");
         assert!(inspection.exports.iter().any(|export| export.contains("/operator@")), "{name}");
@@ -181,6 +181,32 @@ fn what_is_no_component_is_refused() {
         (b"".as_slice(), "is empty"),
         (b"\0asm\x01\0\0\0", "is a core module, not a component"),
         (b"#!/bin/sh", "is no WebAssembly file"),
+#[test]
+fn a_refusal_for_wasi_is_short_and_says_which_grant_is_missing() {
+    let import = |name: &str| format!("(import \"wasi:{name}@0.2.3\" (instance))");
+    let imports = ["cli/environment", "filesystem/types", "io/streams"].map(import).concat();
+    for (host, pipeline, missing) in [
+        (
+            false,
+            false,
+            "where both grant it: add [operator.wasi] to the pipeline file, and --allow",
+        ),
+        (true, false, "the pipeline file does not grant it: add [operator.wasi]"),
+        (false, true, "the command line does not allow it: add --allow-wasi"),
+    ] {
+        let mut inspection = inspect(&format!("(component {imports})"));
+        inspection.grant_wasi(host, pipeline);
+        let refusal = inspection.refusal().expect("refused");
+        assert!(refusal.contains(missing), "{refusal}");
+        assert!(
+            refusal.contains("wasi:filesystem/types@0.2.3, wasi:io/streams@0.2.3"),
+            "{refusal}"
+        );
+        // One line for WASI and one for the way out, beside what else is wrong.
+        assert_eq!(refusal.lines().count(), 5, "{refusal}");
+    }
+}
+
         (whole.get(..20_000).expect("long enough"), "is cut off"),
     ] {
         let error = Inspection::of("a.wasm", bytes).expect_err("refused");

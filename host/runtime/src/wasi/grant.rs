@@ -65,19 +65,9 @@ impl WasiPermission {
 /// errors call the component.
 pub(crate) fn check(
     name: &str,
-    permission: Option<&WasiPermission>,
+    permission: &WasiPermission,
     grant: &WasiGrant,
 ) -> Result<WasiGrant> {
-    let Some(permission) = permission else {
-        return Err(Error::new(
-            ErrorKind::Component,
-            format!(
-                "{name} imports WASI and its pipeline grants it, but this host does not allow it: \
-                 start it with --allow-wasi, if you trust the component with what [operator.wasi] \
-                 names"
-            ),
-        ));
-    };
     let mut grant = grant.clone();
     for directory in &mut grant.directories {
         let failed = |what: &dyn std::fmt::Display| {
@@ -125,7 +115,7 @@ mod tests {
         std::os::unix::fs::symlink(&beside, root.path().join("a/link")).unwrap();
         let permission =
             WasiPermission { readable: vec![root.path().join("a")], ..WasiPermission::default() };
-        let check = |path: &Path, access| check("x", Some(&permission), &grant(path, access));
+        let check = |path: &Path, access| check("x", &permission, &grant(path, access));
         assert!(check(&inner, Access::Read).is_ok());
         assert!(check(&inner.join(".."), Access::Read).is_ok());
         for refused in [beside.clone(), root.path().join("a/link"), inner.join("../../ab")] {
@@ -142,14 +132,7 @@ mod tests {
         let permission =
             WasiPermission { writable: vec![root.path().to_owned()], ..WasiPermission::default() };
         for access in [Access::Read, Access::ReadWrite] {
-            assert!(check("x", Some(&permission), &grant(root.path(), access)).is_ok());
+            assert!(check("x", &permission, &grant(root.path(), access)).is_ok());
         }
-    }
-
-    #[test]
-    fn without_permission_of_the_host_the_grant_of_a_pipeline_is_worth_nothing() {
-        let error = check("x", None, &WasiGrant::default()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Component);
-        assert!(error.to_string().contains("--allow-wasi"), "{error}");
     }
 }

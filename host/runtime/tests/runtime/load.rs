@@ -145,8 +145,9 @@ fn a_component_that_imports_wasi() {
     let error = refused(&exporting(OPERATOR, &ALL, import));
     assert!(
         error.starts_with(
-            "op.wasm imports wasi:cli/environment@0.2.3, but this host gives operators no WASI: \
-             build a pure component"
+            "op.wasm imports wasi:cli/environment@0.2.3: an operator has it where both grant it: add \
+             [operator.wasi] to the pipeline file, and --allow-wasi to the command line; or build a \
+             pure component"
         ),
         "{error}"
     );

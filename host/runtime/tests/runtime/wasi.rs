@@ -137,14 +137,14 @@ fn load(engine: &Engine, grant: Option<&WasiGrant>) -> Result<Component, Error> 
 fn a_component_with_wasi_is_refused_unless_its_pipeline_grants_it() {
     let error = load(&ENGINE, None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Component);
-    assert!(error.to_string().contains("[operator.wasi]"), "{error}");
+    assert!(error.to_string().contains("add [operator.wasi] to the pipeline file;"), "{error}");
 }
 
 #[test]
 fn a_component_with_wasi_is_refused_unless_its_host_permits_it() {
     let error = load(&crate::support::ENGINE, Some(&WasiGrant::default())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Component);
-    assert!(error.to_string().contains("--allow-wasi"), "{error}");
+    assert!(error.to_string().contains("does not allow it: add --allow-wasi"), "{error}");
 }
 
 #[test]

@@ -1554,7 +1554,39 @@ static void describe_input(const howdah_input *input, exports_howdah_operator_op
         howdah_fail("input `%s` needs one of .each and .batch", input->name);
 }
 
+/* Whether two names are one, upper and lower case alike. */
+static bool same_name(const char *a, const char *b) {
+    for (; *a && *b; a++, b++) {
+        char x = *a >= 'A' && *a <= 'Z' ? *a + 32 : *a, y = *b >= 'A' && *b <= 'Z' ? *b + 32 : *b;
+        if (x != y) return false;
+    }
+    return *a == *b;
+}
+
+static void check_column(const howdah_state *state, const char *what, const char *name, const char *of,
+                         const char *other) {
+    if (same_name(name, other))
+        howdah_fail("state `%s`: its %s `%s` is called like a %s: rename it", state->name, what, name, of);
+}
+
+/* Key and fields are columns of one table: no two may have a name. The key is called as in the first input. */
+static void check_columns(const howdah_state *state) {
+    const howdah_row *key = howdah_the_operator.key, *map_key = state->kind == HOWDAH_MAP ? state->map_key : NULL;
+    const char *const *named = howdah_the_operator.inputs[0]->key;
+    for (uint32_t k = 0; k < key->field_count; k++) {
+        const char *name = named ? named[k] : key->fields[k].name;
+        for (uint32_t m = 0; map_key && m < map_key->field_count; m++)
+            check_column(state, "map key field", map_key->fields[m].name, "key field", name);
+        for (uint32_t f = 0; f < state->row->field_count; f++)
+            check_column(state, "field", state->row->fields[f].name, "key field", name);
+    }
+    for (uint32_t m = 0; map_key && m < map_key->field_count; m++)
+        for (uint32_t f = 0; f < state->row->field_count; f++)
+            check_column(state, "field", state->row->fields[f].name, "map key field", map_key->fields[m].name);
+}
+
 static void describe_state(const howdah_state *state, exports_howdah_operator_operator_state_spec_t *spec) {
+    check_columns(state);
     set_text(&spec->name, state->name);
     spec->fields = describe_fields(state->row);
     spec->schema_version = state->schema_version ? state->schema_version : 1;

@@ -22,6 +22,13 @@ export class ConfigError extends HowdahError {
 
 const bad = (message) => new HowdahError(message, "invalid-argument");
 
+/** A row that an operator wrote or emitted does not fit. Rows become columns when its method has returned. */
+class BadRow extends HowdahError {
+  constructor(message) {
+    super(message, "invalid-argument");
+  }
+}
+
 // ---- Types ----
 
 const type = (name, codec, more = {}) => Object.freeze({ name, codec, nullable: false, ...more });
@@ -314,8 +321,22 @@ class Shape {
     try {
       return this.fields.map((field, i) => encode(field, rows.map(this.values[i])));
     } catch (error) {
-      throw bad(`${this.what}: ${error.message}${this.unknownFields(rows)}`);
+      throw new BadRow(`${this.what}: ${error.message}${this.unknownFields(rows) || this.wrongRow(rows)}`);
     }
+  }
+
+  /** The first row that cannot be encoded, for messages. */
+  wrongRow(rows) {
+    const wrong = rows.find((row) => {
+      try {
+        this.fields.forEach((field, i) => encode(field, [this.values[i](row)]));
+        return false;
+      } catch {
+        return true;
+      }
+    });
+    const text = JSON.stringify(wrong, (_, value) => (typeof value === "bigint" ? `${value}n` : value));
+    return wrong === undefined ? "" : `, in ${text.length > 200 ? `${text.slice(0, 200)}...` : text}`;
   }
 
   /** Fields of the rows that the row type lacks, for messages: one of them is likely misspelt. */
@@ -1110,6 +1131,20 @@ function checkFields(operator) {
   }
 }
 
+/** Key and fields are columns of one table: no two may have a name, upper and lower case alike. The key is called
+ * as in the first input. */
+function checkColumns(key, name, state) {
+  const columns = [
+    ...key.map((column) => ["key field", column]),
+    ...(state.mapKey?.fields ?? []).map((field) => ["map key field", field.name]),
+    ...state.shape.fields.map((field) => ["field", field.name]),
+  ];
+  columns.forEach(([what, column], i) => {
+    const [before] = columns.slice(0, i).find(([, other]) => other.toLowerCase() === column.toLowerCase()) ?? [];
+    if (before) throw bad(`state \`${name}\`: its ${what} \`${column}\` is called like a ${before}: rename it`);
+  });
+}
+
 function parseConfig(config) {
   try {
     return JSON.parse(config || "{}");
@@ -1126,8 +1161,10 @@ export function describe(operator, config) {
   const inputs = Object.entries(operator.inputs);
   if (!inputs.length) throw bad(`${operator.name} has no inputs`);
   checkFields(operator);
+  const described = inputs.map(([name, input]) => describeInput(operator, name, input));
+  for (const [name, state] of Object.entries(operator.states)) checkColumns(described[0].key, name, state);
   return {
-    inputs: inputs.map(([name, input]) => describeInput(operator, name, input)),
+    inputs: described,
     outputs: Object.entries(operator.outputs).map(([name, output]) => describeOutput(name, output)),
     states: Object.entries(operator.states).map(([name, state]) => state.toContract(name)),
     timers: Object.entries(operator.timers).map(([name, timers]) => describeTimers(operator, name, timers)),
@@ -1162,14 +1199,17 @@ class Driver {
     made.open();
   }
 
-  /** Runs a handler, then writes what it changed and gives what it emitted. */
-  run(handle) {
+  /** Runs a method, then writes what it changed and gives what it emitted. */
+  run(method, handle) {
     try {
       handle(this.operator);
       if (this.record.keyCount) for (const state of this.states) state.commit();
       const made = [];
       for (const output of this.outputs) output.finish(made);
       return made;
+    } catch (error) {
+      if (error instanceof BadRow) error.message += `; from ${this.operator.constructor.name}.${method}`;
+      throw error;
     } finally {
       this.record.end();
       for (const state of this.states) state.end();
@@ -1182,7 +1222,7 @@ class Driver {
     if (!input) throw bad(`there is no input ${port}`);
     const { record } = this;
     const of = view(Uint32Array, rowKeys);
-    return this.run((operator) => {
+    return this.run(input.batch ?? input.each, (operator) => {
       if (input.batch) {
         record.begin(keys, null, batch.rowKinds, watermark);
         const { rows, columns, rowKinds } = batch;
@@ -1202,18 +1242,19 @@ class Driver {
 
   onTimers({ timer, keys, times, watermark }) {
     const { record } = this;
-    return this.run((operator) => {
+    const { fired } = this.timers[timer];
+    return this.run(fired, (operator) => {
       record.begin(keys, view(BigInt64Array, times), null, watermark);
       for (let i = 0; i < keys.rows; i++) {
         record.row = record.keyIndex = i;
-        operator[this.timers[timer].fired](record.timestamp);
+        operator[fired](record.timestamp);
       }
     });
   }
 
   onWatermark(watermark) {
     this.record.watermark = toTime(watermark);
-    return this.run((operator) => operator.onWatermark(this.record.watermark));
+    return this.run("onWatermark", (operator) => operator.onWatermark(this.record.watermark));
   }
 }
 
@@ -1247,14 +1288,14 @@ export function component(operator, host) {
         driver = new Driver(operator, context, host);
       }),
       process: reporting((input) => opened().process(input)),
-      onBarrier: reporting((checkpoint) => opened().run((running) => running.onBarrier(checkpoint))),
-      close: reporting(() => opened().run((running) => running.close())),
+      onBarrier: reporting((checkpoint) => opened().run("onBarrier", (running) => running.onBarrier(checkpoint))),
+      close: reporting(() => opened().run("close", (running) => running.close())),
     },
     timerHandler: { onTimers: reporting((due) => opened().onTimers(due)) },
     watermarkHandler: { onWatermark: reporting((watermark) => opened().onWatermark(watermark)) },
     checkpointHandler: {
       onCheckpointComplete: reporting((checkpoint) => {
-        opened().run((running) => running.onCheckpointComplete(checkpoint));
+        opened().run("onCheckpointComplete", (running) => running.onCheckpointComplete(checkpoint));
       }),
     },
   };

@@ -54,6 +54,13 @@ typedef struct number {
 static const howdah_field number_fields[] = { HOWDAH_FIELD(number, number, HOWDAH_INT64) };
 static const howdah_row number_row = HOWDAH_ROW(number, number_fields);
 
+/* The same number under another name, and the verb of a word alone. */
+static const howdah_field place_fields[] = {
+    { .name = "place", .type = HOWDAH_INT64, .offset = offsetof(number, number) },
+};
+static const howdah_row place_row = HOWDAH_ROW(number, place_fields);
+static const howdah_row verb_row = { &word_fields[2], 1, sizeof(word) };
+
 typedef struct total {
     int64_t total, least, count;
 } total;
@@ -72,9 +79,9 @@ static bool wanted(const void *row, void *map_key) {
 
 static howdah_state value = { .name = "value", .kind = HOWDAH_VALUE, .row = &number_row };
 static howdah_state items = { .name = "items", .kind = HOWDAH_LIST, .row = &number_row };
-static howdah_state map = { .name = "map", .kind = HOWDAH_MAP, .row = &word_row, .map_key = &number_row };
+static howdah_state map = { .name = "map", .kind = HOWDAH_MAP, .row = &verb_row, .map_key = &place_row };
 static howdah_state counts = { .name = "counts", .kind = HOWDAH_MAP, .row = &number_row,
-                               .map_key = &number_row, .prefetch = wanted };
+                               .map_key = &place_row, .prefetch = wanted };
 static howdah_state totals = { .name = "totals", .kind = HOWDAH_REDUCING, .row = &total_row, .reducers = reducers };
 static howdah_output answers = { .name = "answers", .row = &number_row, .changelog = true };
 static howdah_output plain = { .name = "plain", .row = &number_row };

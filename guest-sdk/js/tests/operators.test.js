@@ -10,6 +10,7 @@ import { TestHost } from "../testing.js";
 
 const word = { key: utf8, number: safeInt64, verb: utf8 };
 const number = { number: safeInt64 };
+const place = { place: safeInt64 };
 const total = { total: nullable(int64), least: nullable(int64), count: safeInt64 };
 
 class Kinds extends Operator {
@@ -19,8 +20,8 @@ class Kinds extends Operator {
   static states = {
     value: valueState(number, { ttlMs: 1000, ttlOnRead: true, schemaVersion: 3 }),
     list: listState(number),
-    map: mapState(number, word),
-    counts: mapState(number, number, { prefetch: ({ number }) => ({ number }) }),
+    map: mapState(place, { verb: utf8 }),
+    counts: mapState(place, number, { prefetch: ({ number }) => ({ place: number }) }),
     totals: reducingState(total, { total: "sum", least: "min", count: "count" }),
   };
   static timers = { ends: { fired: "onEnd" }, alarms: { fired: "onAlarm", processingTime: true } };
@@ -43,12 +44,12 @@ class Kinds extends Operator {
   append({ number }) { this.list.append({ number }); }
   all() { this.answer(this.list.get().map(({ number }) => number)); }
   clear() { for (const state of [this.list, this.map, this.totals]) state.clear(); }
-  enter(word) { this.map.put({ number: word.number }, word); }
-  remove({ number }) { this.map.delete({ number }); }
-  entry({ number }) { this.answer(this.map.get({ number })?.verb); }
-  entries() { this.answer(this.map.items().map(([{ number }]) => number)); }
-  from({ number }) { this.answer(this.map.items({ from: { number }, limitRows: 2 }).map(([{ number }]) => number)); }
-  count({ number }) { this.counts.put({ number }, { number: (this.counts.get({ number })?.number ?? 0) + 1 }); }
+  enter({ number, verb }) { this.map.put({ place: number }, { verb }); }
+  remove({ number }) { this.map.delete({ place: number }); }
+  entry({ number }) { this.answer(this.map.get({ place: number })?.verb); }
+  entries() { this.answer(this.map.items().map(([{ place }]) => place)); }
+  from({ number }) { this.answer(this.map.items({ from: { place: number }, limitRows: 2 }).map(([{ place }]) => place)); }
+  count({ number }) { this.counts.put({ place: number }, { number: (this.counts.get({ place: number })?.number ?? 0) + 1 }); }
   add({ number }) { this.totals.add({ total: BigInt(number), least: BigInt(number), count: 0 }); }
   nothing() { this.totals.add({ total: null, least: null, count: 0 }); }
   total() { this.answer(Object.values(this.totals.get() ?? {})); }
@@ -97,7 +98,7 @@ test("entries that rows will ask for come in one call", () => {
   const host = new TestHost(Kinds);
   host.process(["count 1", "count 2", "count 1"].map(wordOf));
   assert.deepEqual(host.calls, { "counts.get": 1, "counts.put": 1 });
-  assert.deepEqual(host.state("counts", { key: "a" }), [[{ number: 1 }, { number: 2 }], [{ number: 2 }, { number: 1 }]]);
+  assert.deepEqual(host.state("counts", { key: "a" }), [[{ place: 1 }, { number: 2 }], [{ place: 2 }, { number: 1 }]]);
 });
 
 test("timers fire once, in order, before the watermark", () => {
@@ -227,5 +228,36 @@ test("a row that does not fit names its state or output, the value and the field
     ["emit", /output `found`: column `at` is int64: 2000n is no safe integer; it takes a number: `Number\(value\)`/],
   ]) {
     assert.throws(() => new TestHost(Wrong).process([{ key: 1, word }]), message);
+  }
+});
+
+test("a value that does not fit is shown with its row, and with the method that wrote it", () => {
+  class Wrong extends Operator {
+    static key = { key: safeInt64 };
+    static inputs = { words: { row: { key: safeInt64, word: utf8 }, each: "onWord" } };
+    static outputs = { found: { row: { at: safeInt64 } } };
+    onWord({ key, word }) {
+      this.found.emit({ at: word === "b" ? 2.5 : key });
+    }
+  }
+  const rows = [{ key: 1, word: "a" }, { key: 2, word: "b" }];
+  assert.throws(() => new TestHost(Wrong).process(rows), /2\.5 is no safe integer, in \{"at":2\.5\}; from Wrong\.onWord/);
+});
+
+test("a field of a state called like a key field is refused", () => {
+  const key = { key: safeInt64 };
+  const input = { input: { row: key, each: "onRow" } };
+  for (const [state, what] of [
+    [valueState({ Key: int64 }), "its field `Key` is called like a key field"],
+    [mapState(key, number), "its map key field `key` is called like a key field"],
+    [mapState(number, number), "its field `number` is called like a map key field"],
+  ]) {
+    class Clash extends Operator {
+      static key = key;
+      static inputs = input;
+      static states = { kept: state };
+      onRow() {}
+    }
+    assert.throws(() => new TestHost(Clash), new RegExp(`state \`kept\`: ${what}: rename it`));
   }
 });

@@ -21,6 +21,7 @@ _BITS = [tuple(bool(byte >> bit & 1) for bit in range(8)) for byte in range(256)
 _DECIMAL = Struct("<Qq")
 _CONTEXT = decimal.Context(prec=76)
 _new = tuple.__new__
+_SHOWN_LENGTH = 200
 
 
 def bits_to_list(bitmap: bytes, rows: int) -> list[bool]:
@@ -199,7 +200,22 @@ def encode_rows(fields: list[Field], rows: Sequence[tuple[Any, ...]]) -> list[An
     """The columns of rows."""
     if not rows:
         return [encode(field, ()) for field in fields]
-    return [encode(field, values) for field, values in zip(fields, zip(*rows))]
+    try:
+        return [encode(field, values) for field, values in zip(fields, zip(*rows))]
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{error}, in {_wrong_row(fields, rows)}") from error.__cause__
+
+
+def _wrong_row(fields: list[Field], rows: Sequence[tuple[Any, ...]]) -> str:
+    """The first row that cannot be encoded, for messages."""
+    for row in rows:
+        try:
+            for field, value in zip(fields, row):
+                encode(field, (value,))
+        except InvalidArgument:
+            text = repr(row)
+            return text if len(text) <= _SHOWN_LENGTH else text[:_SHOWN_LENGTH] + "..."
+    return "all rows together"
 
 
 def views(fields: list[Field], rows: int, columns: list[Any]) -> dict[str, ColumnView]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from howdah import contract
 from howdah.call import Record
 from howdah.columns import decode_rows
-from howdah.errors import ConfigError, Error
+from howdah.errors import ConfigError, Error, InvalidArgument
 from howdah.rows import fields_of
 from howdah.state import MapState, State
 from howdah.streams import Batch, Input, Output
@@ -98,6 +98,8 @@ class Operator:
             raise Error(f"{cls.__name__} has no input: declare one with `Input`")
         for declared in (*cls._inputs, *cls._outputs, *cls._states):
             declared._declare()
+        for state in cls._states:
+            state._check_columns(cls._inputs[0]._key_names())
         operator = cls._configured(config)
         operator.subtask = None
         operator.configure()
@@ -147,8 +149,9 @@ class Operator:
         operator.open()
         return operator
 
-    def _run(self, handle: Any, key_count: int | None = None) -> list[Any]:
-        """Runs a handler, then writes what it changed and gives what it emitted."""
+    def _run(self, handle: Any, handler: Any, key_count: int | None = None) -> list[Any]:
+        """Runs a handler, then writes what it changed and gives what it emitted. `handler` is the
+        author's function in it, for messages."""
         live: list[Any] = self._live  # type: ignore[attr-defined]
         outputs: list[Any] = self._live_outputs  # type: ignore[attr-defined]
         try:
@@ -156,10 +159,14 @@ class Operator:
                 for state in live:
                     state._begin(key_count)
             handle()
-            if key_count is not None:
-                for state in live:
-                    state._commit()
-            return [made for output in outputs for made in output._finish()]
+            try:
+                if key_count is not None:
+                    for state in live:
+                        state._commit()
+                return [made for output in outputs for made in output._finish()]
+            except InvalidArgument as error:
+                # What it wrote and emitted becomes columns when it has returned.
+                raise InvalidArgument(f"{error}; from {_place(handler)}") from None
         finally:
             self.record._end()
             for state in live:
@@ -181,7 +188,7 @@ class Operator:
             else:
                 self._each(declared, given)
 
-        return self._run(handle, given.keys.rows)
+        return self._run(handle, declared._handler, given.keys.rows)
 
     def _each(self, declared: Input[Any], given: Any) -> None:
         rows = declared._rows(given.batch)
@@ -206,20 +213,28 @@ class Operator:
                 self.record._row = self.record._key_index = index
                 declared._handler(self, time)
 
-        return self._run(handle, due.keys.rows)
+        return self._run(handle, declared._handler, due.keys.rows)
 
     def _on_watermark(self, watermark: int) -> list[Any]:
         self.record.watermark = watermark
-        return self._run(lambda: self.on_watermark(watermark))
+        return self._run(lambda: self.on_watermark(watermark), self.on_watermark)
 
     def _on_barrier(self, checkpoint: int) -> list[Any]:
-        return self._run(lambda: self.on_barrier(checkpoint))
+        return self._run(lambda: self.on_barrier(checkpoint), self.on_barrier)
 
     def _on_checkpoint_complete(self, checkpoint: int) -> None:
-        self._run(lambda: self.on_checkpoint_complete(checkpoint))
+        self._run(lambda: self.on_checkpoint_complete(checkpoint), self.on_checkpoint_complete)
 
     def _close(self) -> list[Any]:
-        return self._run(self.close)
+        return self._run(self.close, self.close)
+
+
+def _place(handler: Any) -> str:
+    """Where a function of the author is."""
+    code = getattr(handler, "__code__", None)
+    if code is None:
+        return str(handler)
+    return f"{code.co_name} ({code.co_filename.rsplit('/', 1)[-1]}:{code.co_firstlineno})"
 
 
 def key_rows(operator: type[Operator], columns: Any) -> list[Any]:

@@ -66,6 +66,20 @@ class State(Generic[Row]):
     def _declare(self) -> None:
         self.fields = fields_of(self.row_type, f"state `{self.name}`")
 
+    def _check_columns(self, key: list[str], map_key: Sequence[Field] = ()) -> None:
+        """Key and fields are columns of one table: no two may have a name, upper and lower case
+        alike. `key` has the names of the first input, which are those of the table."""
+        columns = [("key field", name) for name in key]
+        columns += [("map key field", field.name) for field in map_key]
+        columns += [("field", field.name) for field in self.fields]
+        seen: dict[str, str] = {}
+        for what, name in columns:
+            before = seen.setdefault(name.lower(), what)
+            if before != what:
+                raise Error(
+                    f"state `{self.name}`: its {what} `{name}` is called like a {before}: rename it"
+                )
+
     def _spec(self) -> Any:
         kinds = contract.operator
         ttl = None
@@ -351,6 +365,9 @@ class MapState(State[Row], Generic[MapKey, Row]):
     def _declare(self) -> None:
         super()._declare()
         self.map_key_fields = fields_of(self.map_key_type, f"map keys of state `{self.name}`")
+
+    def _check_columns(self, key: list[str], map_key: Sequence[Field] = ()) -> None:
+        super()._check_columns(key, self.map_key_fields)
 
     def _kind(self) -> Any:
         return contract.operator.StateKind_Map([field.to_contract() for field in self.map_key_fields])

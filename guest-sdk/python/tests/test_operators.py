@@ -55,6 +55,14 @@ class Number(NamedTuple):
     number: int
 
 
+class Place(NamedTuple):
+    place: int
+
+
+class Kept(NamedTuple):
+    kind: str
+
+
 class Total(NamedTuple):
     total: int | None
     least: int | None
@@ -74,8 +82,8 @@ class Kinds(Operator):
     late = Output(Answer, changelog=True)
     value = ValueState(Number, ttl=Ttl(1000, on_read=True), schema_version=3)
     list = ListState(Number)
-    map = MapState(Number, Word)
-    fetched = MapState(Number, Number, prefetch=lambda word: Number(word.number))
+    map = MapState(Place, Kept)
+    fetched = MapState(Place, Number, prefetch=lambda word: Place(word.number))
     totals = ReducingState(Total, reducers={"total": "sum", "least": "min", "count": "count"})
     ends = Timers()
     alarms = Timers(processing_time=True)
@@ -111,25 +119,25 @@ class Kinds(Operator):
             state.clear()
 
     def do_enter(self, word: Word) -> None:
-        self.map.put(Number(word.number), word)
+        self.map.put(Place(word.number), Kept(word.kind))
 
     def do_remove(self, word: Word) -> None:
-        self.map.delete(Number(word.number))
+        self.map.delete(Place(word.number))
 
     def do_entry(self, word: Word) -> None:
-        self.answer(self.map.get(Number(word.number)))
+        self.answer(self.map.get(Place(word.number)))
 
     def do_entries(self, word: Word) -> None:
-        self.answer([key.number for key, _ in self.map.items()])
+        self.answer([key.place for key, _ in self.map.items()])
 
     def do_from(self, word: Word) -> None:
-        entries = self.map.items(Number(word.number), limit_rows=2)
-        self.answer([key.number for key, _ in entries])
+        entries = self.map.items(Place(word.number), limit_rows=2)
+        self.answer([key.place for key, _ in entries])
 
     def do_count(self, word: Word) -> None:
-        number = Number(word.number)
-        seen = self.fetched.get(number)
-        self.fetched.put(number, Number(1 if seen is None else seen.number + 1))
+        place = Place(word.number)
+        seen = self.fetched.get(place)
+        self.fetched.put(place, Number(1 if seen is None else seen.number + 1))
 
     def do_add(self, word: Word) -> None:
         self.totals.add(Total(word.number, word.number, 1))
@@ -437,6 +445,38 @@ class TestErrors(unittest.TestCase):
         with self.assertRaisesRegex(Error, "output `output` has rows of Number, got Word"):
             TestHost(Wrong).process([Word("a", 1)])
 
+    def test_a_value_that_does_not_fit_is_shown_with_its_row_and_who_emitted_it(self):
+        class Wrong(Operator):
+            input = Input(Word, key=Key)
+            output = Output(Number)
+
+            @input.each
+            def on_row(self, row):
+                self.output.emit(Number(row.kind if row.number == 7 else row.number))
+
+        said = r"column `number` is int64: .*, in Number\(number='put'\); from on_row \(test_operators\.py:\d+\)"
+        with self.assertRaisesRegex(Error, said):
+            TestHost(Wrong).process([Word("a", 1), Word("b", 7)])
+
+    def test_a_field_of_a_state_called_like_a_key_field_is_refused(self):
+        class Field(NamedTuple):
+            Key: int
+
+        for state, what in (
+            (ValueState(Field), "its field `Key` is called like a key field"),
+            (MapState(Key, Number), "its map key field `key` is called like a key field"),
+            (MapState(Number, Number), "its field `number` is called like a map key field"),
+        ):
+
+            class Clash(Operator):
+                input = Input(Word, key=Key)
+                kept = state
+
+                @input.each
+                def on_row(self, row): ...
+
+            with self.assertRaisesRegex(Error, f"state `kept`: {what}: rename it"):
+                TestHost(Clash)
 
     def test_a_state_called_like_a_part_of_every_operator_is_refused(self):
         for name in ("record", "config", "open"):

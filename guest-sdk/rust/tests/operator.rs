@@ -353,3 +353,39 @@ proptest! {
         }
     }
 }
+
+/// Keeps the value under the name of the key, which is a column of the same table.
+struct Clashing;
+
+#[derive(Row, Clone)]
+struct CalledLikeTheKey {
+    #[column(name = "Key")]
+    value: i64,
+}
+
+impl Operator for Clashing {
+    type Input = Order;
+    type Key = OrderKey;
+    type Output = Order;
+
+    fn open(open: &mut Open<OrderKey>) -> Result<Self> {
+        open.value::<CalledLikeTheKey>("main")?;
+        Ok(Self)
+    }
+
+    fn process(
+        &mut self,
+        _: Order,
+        _: &Record<'_, OrderKey>,
+        _: &mut Emitter<Order>,
+    ) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_field_of_a_state_called_like_a_key_field_is_refused_as_by_a_host() {
+    let error = TestHost::<Clashing>::new().err().unwrap();
+    let said = "state `main`: its field `Key` is called like a key field: rename it";
+    assert_eq!(error.to_string(), said);
+}

@@ -115,6 +115,35 @@ impl<R> Event<R> {
 /// What an operator has emitted: events, or for several outputs a tuple with those of each.
 pub type Emitted<O> = <<O as Operator>::Output as Outputs>::Events;
 
+/// Key and fields of a state are columns of one table, so no two may have a name. The key is called
+/// as in the first input.
+fn check_columns(spec: &wit::Spec) -> Result<()> {
+    let key = spec.inputs.first().map(|input| input.key.as_slice()).unwrap_or_default();
+    for state in &spec.states {
+        let map_key = match &state.kind {
+            wit::StateKind::Map(map_key) => map_key.as_slice(),
+            _ => &[],
+        };
+        let names = |what, fields: &[wit::Field]| -> Vec<(&'static str, String)> {
+            fields.iter().map(|field| (what, field.name.clone())).collect()
+        };
+        let mut columns: Vec<_> = key.iter().map(|name| ("key field", name.clone())).collect();
+        columns.extend(names("map key field", map_key));
+        columns.extend(names("field", &state.fields));
+        let mut seen = HashMap::new();
+        for (what, name) in columns {
+            let before = *seen.entry(name.to_ascii_lowercase()).or_insert(what);
+            if before != what {
+                return Err(Error::new(format!(
+                    "state `{}`: its {what} `{name}` is called like a {before}: rename it",
+                    state.name
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Hosts one subtask of the operator `O` in memory.
 pub struct TestHost<O: Operator> {
     config: String,
@@ -139,6 +168,7 @@ impl<O: Operator> TestHost<O> {
     /// Opens the operator with this JSON object as configuration, and empty states.
     pub fn with_config(config: &str) -> Result<Self> {
         let spec = driver::describe::<O>(config)?;
+        check_columns(&spec)?;
         let mut host = Self {
             config: config.to_owned(),
             memory: Rc::new(Memory::new(&spec, row::fields::<O::Key>())),

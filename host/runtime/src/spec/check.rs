@@ -5,7 +5,7 @@ use crate::bindings::operator as wit;
 use crate::bindings::types::{Field, ValueType};
 use crate::exports::Handlers;
 use howdah_state::{Column, ColumnType, Reducer, StateKind};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 const INPUTS_LIMIT: usize = 16;
 const OUTPUTS_LIMIT: usize = 64;
@@ -306,8 +306,16 @@ fn column_names(of: &str, columns: &[(&str, &str)], own: &[&str]) -> Check<()> {
             ));
         }
     }
-    let names = columns.iter().map(|(_, name)| *name);
-    distinct_without_case(&format!("key fields and fields of {of}"), names)
+    let mut seen = HashMap::new();
+    for (what, name) in columns {
+        if let Some(before) = seen.insert(name.to_ascii_lowercase(), *what) {
+            return Err(format!(
+                "{of}: its {what} `{name}` is called like a {before} (upper and lower case alike), \
+                 and both are columns of its table: rename it"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The name of a state or of timers: a part of a table's name, in which `__` joins the parts.

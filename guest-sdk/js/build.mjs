@@ -57,6 +57,49 @@ const modulePath = (from, to) => {
 };
 
 async function build(source, target) {
+/** The operator of a module. What is wrong with the module is told with file and line. */
+async function load(source) {
+  const url = pathToFileURL(source).href;
+  try {
+    const { default: operator } = await import(url);
+    if (typeof operator !== "function") throw new Error(`${source} exports no operator: \`export default class ...\``);
+    return operator;
+  } catch (error) {
+    throw new Error(error instanceof SyntaxError ? whereNoSyntax(url, error) : `${error.message}${placeOf(error)}`);
+  }
+}
+
+/** Node says where it stopped to those alone that do not catch it. */
+function whereNoSyntax(url, error) {
+  const program = `import(${JSON.stringify(url)})`;
+  const { stderr } = spawnSync(process.execPath, ["-e", program], { encoding: "utf8" });
+  const [place, ...lines] = stderr.slice(0, Math.max(0, stderr.indexOf("\n\n"))).split("\n");
+  if (!place.startsWith("file:")) return `${error.name}: ${error.message}`;
+  return [`${pathOf(place)}: ${error.name}: ${error.message}`, ...lines].join("\n");
+}
+
+/** Where in the author's files it was thrown. */
+function placeOf(error) {
+  const frames = [...String(error.stack).matchAll(/file:\S+:\d+:\d+/g)].map(([frame]) => frame);
+  const found = frames.find((frame) => !frame.startsWith(pathToFileURL(sdk).href));
+  return found ? ` (${pathOf(found)})` : "";
+}
+
+/** A URL of a file with lines behind it, as seen from here. */
+function pathOf(place) {
+  const [, url, lines] = /^(.*?)((?::\d+)+)$/.exec(place);
+  return relative(process.cwd(), fileURLToPath(url)) + lines;
+}
+
+/** A section `producers`: what language a component is in, and of which SDK. */
+function producers(language, version) {
+  const text = (value) => [value.length, ...Buffer.from(value)];
+  const fields = [["language", language, ""], ["sdk", "howdah", version]];
+  const data = [...text("producers"), fields.length];
+  for (const [field, name, itsVersion] of fields) data.push(...text(field), 1, ...text(name), ...text(itsVersion));
+  return Buffer.from([0, data.length, ...data]);
+}
+
   const directory = dirname(source);
   const { default: operator } = await import(pathToFileURL(source));
   // What the operator declares wrong shows here, with a better stack than later.
@@ -77,8 +120,10 @@ async function build(source, target) {
       stubWasi: true,
       sync: true,
     });
-    await writeFile(target, component);
-    console.log(`${target}: ${(component.length / 1e6).toFixed(1)} MB`);
+    const { version } = JSON.parse(readFileSync(join(sdk, "package.json"), "utf8"));
+    const marked = Buffer.concat([component, producers("JavaScript", version)]);
+    await writeFile(target, marked);
+    console.log(`${target}: ${(marked.length / 1e6).toFixed(1)} MB`);
   } finally {
     await rm(jsPath);
   }

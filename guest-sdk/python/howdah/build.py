@@ -15,11 +15,13 @@ import tempfile
 from pathlib import Path
 
 from howdah.errors import Error
-from howdah.mend import mended
+from howdah.mend import marked, mended
 from howdah.operators import Operator
 
 TOOL, TOOL_VERSION = "componentize-py", "0.25.1"
 """What makes the component; what is mended in it is known of this version."""
+SDK_VERSION = "0.1.0"
+"""The version of this SDK, which the component names."""
 _PACKAGE = Path(__file__).resolve().parent
 _ENTRY = """from howdah.component import exports
 from {module} import {operator}
@@ -87,7 +89,7 @@ def build(source: Path, target: Path, wit: Path, world: str) -> None:
             "howdah_entry",
         ]
         subprocess.run(command, check=True)
-        target.write_bytes(mended(made.read_bytes()))
+        target.write_bytes(marked(mended(made.read_bytes()), "Python", SDK_VERSION))
 
 
 def main() -> int:

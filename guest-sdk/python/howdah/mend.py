@@ -23,7 +23,7 @@ from howdah.errors import Error
 
 _POP_LIST, _DEALLOCATE = b"wit_dylib_pop_list", b"wit_dylib_dealloc_bytes"
 _COMPONENT, _MODULE = b"\0asm\x0d\0\1\0", b"\0asm\1\0\0\0"
-_CORE_MODULE = 1
+_CUSTOM, _CORE_MODULE = 0, 1
 _TYPES, _IMPORTS, _FUNCTIONS, _EXPORTS, _CODE = 1, 2, 3, 7, 10
 _I32 = b"\x7f"
 _POP_LIST_TYPE = b"\x60\x03" + 3 * _I32 + b"\x01" + _I32
@@ -44,6 +44,19 @@ def mended(component: bytes) -> bytes:
     if count != 1:
         raise Error(f"{count} modules of the component export {_POP_LIST.decode()}, not one")
     return b"".join(made)
+
+
+def marked(component: bytes, language: str, version: str) -> bytes:
+    """The component, saying in a section `producers` what language it is in, and of which SDK."""
+
+    def text(value: str) -> bytes:
+        return _number(len(value.encode())) + value.encode()
+
+    fields = (("language", language, ""), ("sdk", "howdah", version))
+    data = text("producers") + _number(len(fields))
+    for field, name, its_version in fields:
+        data += text(field) + _number(1) + text(name) + text(its_version)
+    return component + _section(_CUSTOM, data)
 
 
 def _with_freeing(module: bytes, exports: dict[bytes, int]) -> bytes:

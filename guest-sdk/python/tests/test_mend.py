@@ -10,7 +10,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from howdah.errors import Error  # noqa: E402
-from howdah.mend import _MODULE, _COMPONENT, _exports, _section, _sections, mended  # noqa: E402
+from howdah.mend import _MODULE, _COMPONENT, _exports, _section, _sections, marked, mended  # noqa: E402
 
 POP_LIST_TYPE, DEALLOCATE_TYPE = b"\x60\x03\x7f\x7f\x7f\x01\x7f", b"\x60\x05\x7f\x7f\x7f\x7f\x7f\x00"
 OTHER = _section(1, _MODULE + _section(7, b"\x01\x03use\x00\x00"))
@@ -63,6 +63,12 @@ class TestMend(unittest.TestCase):
     def test_a_component_that_is_cut_off_is_refused(self):
         with self.assertRaisesRegex(Error, "cut off"):
             mended(component(_section(1, runtime()))[:-1])
+
+    def test_the_mark_is_a_section_with_language_and_sdk(self):
+        made = marked(component(OTHER), "Python", "0.1.0")
+        [*_, (number, data)] = _sections(made, len(_COMPONENT))
+        said = b"\x09producers\x02\x08language\x01\x06Python\x00\x03sdk\x01\x06howdah\x050.1.0"
+        self.assertEqual((number, data), (0, said))
 
     def test_other_bytes_are_refused(self):
         with self.assertRaisesRegex(Error, "no component"):

@@ -68,9 +68,14 @@ fn text(inspection: &Inspection) -> String {
 }
 
 fn write_text(text: &mut String, inspection: &Inspection) -> std::fmt::Result {
+    let of_itself = |field: &str| {
+        inspection.producers.iter().any(|producer| producer.field == field && !producer.nested)
+    };
     for producer in &inspection.producers {
         let named = format!("{} {}", producer.name, producer.version);
-        writeln!(text, "  {:13} {}", producer.field, named.trim_end())?;
+        let is_other = producer.nested && of_itself(&producer.field);
+        let of = if is_other { ", of a module in it" } else { "" };
+        writeln!(text, "  {:13} {}{of}", producer.field, named.trim_end())?;
     }
     for module in &inspection.modules {
         write!(

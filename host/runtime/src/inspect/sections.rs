@@ -20,6 +20,9 @@ pub struct Producer {
     pub name: String,
     /// Its version; may be empty.
     pub version: String,
+    /// Whether that is said of a module or component in it alone, as of an interpreter that runs
+    /// what another language is written in.
+    pub nested: bool,
 }
 
 /// Custom sections of one name.
@@ -89,7 +92,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Sections, BinaryReaderError> {
             Payload::CustomSection(custom) => {
                 sections.add(custom.name(), custom.data().len());
                 match custom.as_known() {
-                    KnownCustom::Producers(producers) => sections.producers(producers)?,
+                    KnownCustom::Producers(producers) => {
+                        sections.producers(producers, open.len() > 1)?;
+                    }
                     KnownCustom::Name(names) => {
                         if let Some(Some(module)) = open.last_mut() {
                             module.name = module_name(names);
@@ -129,6 +134,7 @@ impl Sections {
     fn producers(
         &mut self,
         section: wasmparser::ProducersSectionReader<'_>,
+        nested: bool,
     ) -> Result<(), BinaryReaderError> {
         for field in section {
             let field = field?;
@@ -138,13 +144,26 @@ impl Sections {
                     field: shown(field.name),
                     name: shown(value.name),
                     version: shown(value.version),
+                    nested,
                 };
-                if self.producers.len() < ENTRIES_LIMIT && !self.producers.contains(&producer) {
-                    self.producers.push(producer);
-                }
+                self.add_producer(producer);
             }
         }
         Ok(())
+    }
+
+    fn add_producer(&mut self, producer: Producer) {
+        let count = self.producers.len();
+        let Producer { field, name, version, nested } = &producer;
+        let known = self
+            .producers
+            .iter_mut()
+            .find(|known| (&known.field, &known.name, &known.version) == (field, name, version));
+        match known {
+            Some(known) => known.nested &= nested,
+            None if count < ENTRIES_LIMIT => self.producers.push(producer),
+            None => {}
+        }
     }
 }
 

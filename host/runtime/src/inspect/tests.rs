@@ -65,6 +65,21 @@ fn facts_are_those_of_the_file() {
 }
 
 #[test]
+fn the_language_of_the_component_is_told_from_those_of_modules_in_it() {
+    // As the builds of Python, JavaScript and C append it.
+    let said = b"\x09producers\x02\x08language\x01\x06Python\x00\x03sdk\x01\x06howdah\x050.1.0";
+    let mut bytes = std::fs::read(howdah_operator_artifacts::LAST_BID).expect("a component");
+    bytes.extend([0, u8::try_from(said.len()).expect("short")]);
+    bytes.extend(said);
+    let inspection = Inspection::of("a.wasm", &bytes).expect("inspected");
+    let languages = inspection.producers.iter().filter(|producer| producer.field == "language");
+    let languages: Vec<_> = languages.map(|found| (found.name.as_str(), found.nested)).collect();
+    assert_eq!(languages, [("Rust", true), ("Python", false)]);
+    let sdk = inspection.producers.iter().find(|producer| producer.field == "sdk").expect("one");
+    assert_eq!((sdk.name.as_str(), sdk.version.as_str()), ("howdah", "0.1.0"));
+}
+
+#[test]
 fn missing_and_changed_functions_are_named_one_by_one_with_both_signatures() {
     let version = version();
     let found = differences(&format!(
@@ -167,21 +182,6 @@ fn imports_of_wasi_are_refused_with_the_way_to_a_pure_component() {
 }
 
 #[test]
-fn another_version_of_the_contract_is_named() {
-    let found = import_differences(r#""howdah:operator/logging@0.9.0" (instance)"#);
-    let [(kind, what, ..)] = found.as_slice() else { panic!("{found:?}") };
-    assert_eq!(*kind, Kind::Version);
-    assert!(what.contains("howdah:operator@0.9.0"), "{what}");
-}
-
-#[test]
-fn what_is_no_component_is_refused() {
-    let whole = std::fs::read(howdah_operator_artifacts::LAST_BID).expect("a component");
-    for (bytes, said) in [
-        (b"".as_slice(), "is empty"),
-        (b"\0asm\x01\0\0\0", "is a core module, not a component"),
-        (b"#!/bin/sh", "is no WebAssembly file"),
-#[test]
 fn a_refusal_for_wasi_is_short_and_says_which_grant_is_missing() {
     let import = |name: &str| format!("(import \"wasi:{name}@0.2.3\" (instance))");
     let imports = ["cli/environment", "filesystem/types", "io/streams"].map(import).concat();
@@ -207,6 +207,21 @@ fn a_refusal_for_wasi_is_short_and_says_which_grant_is_missing() {
     }
 }
 
+#[test]
+fn another_version_of_the_contract_is_named() {
+    let found = import_differences(r#""howdah:operator/logging@0.9.0" (instance)"#);
+    let [(kind, what, ..)] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!(*kind, Kind::Version);
+    assert!(what.contains("howdah:operator@0.9.0"), "{what}");
+}
+
+#[test]
+fn what_is_no_component_is_refused() {
+    let whole = std::fs::read(howdah_operator_artifacts::LAST_BID).expect("a component");
+    for (bytes, said) in [
+        (b"".as_slice(), "is empty"),
+        (b"\0asm\x01\0\0\0", "is a core module, not a component"),
+        (b"#!/bin/sh", "is no WebAssembly file"),
         (whole.get(..20_000).expect("long enough"), "is cut off"),
     ] {
         let error = Inspection::of("a.wasm", bytes).expect_err("refused");

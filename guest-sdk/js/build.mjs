@@ -3,6 +3,7 @@
 // Needs componentize-qjs (`npm ci` in this directory, or HOWDAH_NODE_MODULES says where it is), and
 // the contract: the directory `wit` beside this file or in the repository, or HOWDAH_WIT.
 
+import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -56,7 +57,6 @@ const modulePath = (from, to) => {
   return path.startsWith(".") ? path : `./${path}`;
 };
 
-async function build(source, target) {
 /** The operator of a module. What is wrong with the module is told with file and line. */
 async function load(source) {
   const url = pathToFileURL(source).href;
@@ -100,8 +100,9 @@ function producers(language, version) {
   return Buffer.from([0, data.length, ...data]);
 }
 
+async function build(source, target) {
   const directory = dirname(source);
-  const { default: operator } = await import(pathToFileURL(source));
+  const operator = await load(source);
   // What the operator declares wrong shows here, with a better stack than later.
   describe(operator, "{}");
   const wit = findWit();

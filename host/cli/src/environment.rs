@@ -3,11 +3,17 @@
 #![expect(clippy::disallowed_methods, reason = "this module is the seam")]
 
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A point on the monotonic clock.
 pub(crate) fn now() -> Instant {
     Instant::now()
+}
+
+/// The time of day, in milliseconds since the Unix epoch.
+pub(crate) fn epoch_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Ends the process at once, without running destructors: what a second Ctrl-C asks for.

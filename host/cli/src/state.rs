@@ -1,17 +1,25 @@
 //! `howdah state`: looks at the state of a pipeline, also while it runs.
 
+use crate::environment;
 use crate::failure::{Failure, Result};
 use crate::table::{self, Output};
 use anyhow::Context;
 use arrow_array::builder::{
     Int64Builder, StringBuilder, TimestampMillisecondBuilder, UInt64Builder,
 };
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::SchemaRef;
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampMillisecondType;
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use howdah_pipeline::{Checkpoint, CheckpointEntry, Checkpoints, PipelineConfig};
 use howdah_state::{At, ErrorKind, StateReader, TableInfo, list_tables};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The last column of a table whose rows have a time to live: when it ends.
+const EXPIRES: &str = "expires_at";
+/// The column that is shown with it.
+const ENDED: &str = "expired";
 
 /// Look at the state of a pipeline, also while it runs
 ///
@@ -58,7 +66,7 @@ enum Command {
         #[command(flatten)]
         print: Print,
     },
-    /// Show rows of a table
+    /// Show rows of a table; where they have a time to live, `expired` says whose is over
     Scan {
         #[command(flatten)]
         place: Place,
@@ -119,7 +127,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let reader = Location::find(&place.place)?.open(table)?;
             let key = key_values(&reader, key)?;
             let rows = reader.get(&version.at(), &key).map_err(failure)?;
-            table::print(&reader.schema(), &rows, print.output)?;
+            print_rows(&reader.schema(), &rows, print.output)?;
             if rows.iter().all(|batch| batch.num_rows() == 0) {
                 return Err(Failure::Nothing(format!("no row of {table} has this key")));
             }
@@ -128,7 +136,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Command::Scan { place, table, limit, version, print } => {
             let reader = Location::find(&place.place)?.open(table)?;
             let rows = reader.scan(&version.at(), *limit).map_err(failure)?;
-            table::print(&reader.schema(), &rows, print.output)
+            print_rows(&reader.schema(), &rows, print.output)
         }
     }
 }
@@ -246,6 +254,35 @@ fn key_values(reader: &StateReader, arguments: &[String]) -> Result<Vec<String>>
         .ok_or_else(|| Failure::usage(format!("a key column is missing; {}", wanted())))
 }
 
+/// Prints rows of a table. Where they have a time to live, a column says whose is over: operators do
+/// not see those any more, though they may stay in the table until it is merged.
+fn print_rows(schema: &SchemaRef, rows: &[RecordBatch], output: Output) -> Result<()> {
+    let now = environment::epoch_ms();
+    if ended(&RecordBatch::new_empty(SchemaRef::clone(schema)), now).is_none() {
+        return table::print(schema, rows, output);
+    }
+    let mut fields = schema.fields().to_vec();
+    fields.push(Arc::new(Field::new(ENDED, DataType::Boolean, true)));
+    let schema = Arc::new(Schema::new(fields));
+    let marked = rows.iter().map(|batch| {
+        let columns = batch.columns().iter().cloned().chain(ended(batch, now));
+        RecordBatch::try_new(SchemaRef::clone(&schema), columns.collect())
+    });
+    let marked = marked.collect::<Result<Vec<_>, _>>().context("cannot show the rows")?;
+    table::print(&schema, &marked, output)
+}
+
+/// Which rows have ended; `None`: they have no time to live.
+fn ended(batch: &RecordBatch, now_ms: i64) -> Option<ArrayRef> {
+    let last = batch.num_columns().checked_sub(1)?;
+    if batch.schema().field(last).name() != EXPIRES {
+        return None;
+    }
+    let ends = batch.column(last).as_primitive_opt::<TimestampMillisecondType>()?;
+    let ended: BooleanArray = ends.iter().map(|end| end.map(|end| end <= now_ms)).collect();
+    Some(Arc::new(ended))
+}
+
 /// Makes a batch of named columns.
 fn batch(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
     let nullable = columns.into_iter().map(|(name, column)| (name, column, true));
@@ -333,6 +370,23 @@ fn checkpoint_batch(entries: &[CheckpointEntry]) -> Result<RecordBatch> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow_array::TimestampMillisecondArray;
+
+    #[test]
+    fn rows_that_have_ended_are_told_from_those_that_live() {
+        let ends = TimestampMillisecondArray::from(vec![Some(10), Some(11), None]);
+        let batch = |name| {
+            RecordBatch::try_from_iter_with_nullable([(
+                name,
+                Arc::new(ends.clone()) as ArrayRef,
+                true,
+            )])
+        };
+        let ended = ended(&batch(EXPIRES).unwrap(), 10).unwrap();
+        let ended: Vec<_> = ended.as_boolean().iter().collect();
+        assert_eq!(ended, [Some(true), Some(false), None]);
+        assert!(super::ended(&batch("at").unwrap(), 10).is_none());
+    }
 
     const TABLES: [&str; 3] = ["q18__last-bid__last", "q7__top__best", "q7__other__best"];
 

@@ -102,6 +102,96 @@ fn a_javascript_project_passes_its_test_builds_and_runs() {
 }
 
 #[test]
+fn an_operator_that_could_not_run_is_refused_and_what_was_built_before_stays() {
+    let binary = Path::new(env!("CARGO_BIN_EXE_howdah"));
+    let toolchain = binary.ancestors().nth(2).unwrap().join("toolchains/js/node_modules");
+    if !toolchain.is_dir() {
+        return; // `cargo xtask setup --js` gets what it needs.
+    }
+    let directory = tempfile::tempdir().unwrap();
+    howdah(directory.path(), &["new", "--lang", "js", "my-first"]).success();
+    let project = directory.path().join("my-first");
+    let file = |name: &str| project.join(name);
+    let source = std::fs::read_to_string(file("my-first.js")).unwrap();
+    let clashing = source.replace("valueState({ price:", "valueState({ Auction:");
+    assert_ne!(source, clashing);
+    std::fs::write(file("my-first.js"), clashing).unwrap();
+    std::fs::write(file("my-first.wasm"), "built before").unwrap();
+    let built = howdah(&project, &["build"]).failed(1, &["is called like a key field: rename it"]);
+    assert!(!built.stderr.contains("made my-first.wasm"), "{}", built.stderr);
+    assert_eq!(std::fs::read_to_string(file("my-first.wasm")).unwrap(), "built before");
+
+    std::fs::write(file("my-first.js"), source.replace("static key", "static ? key")).unwrap();
+    howdah(&project, &["build"]).failed(1, &["my-first.js:", "SyntaxError"]);
+    assert!(!file("my-first.unchecked.wasm").exists());
+}
+
+#[test]
+fn an_operator_in_rust_that_needs_files_is_built_with_wasi() {
+    let installed = Command::new("rustc")
+        .args(["--print", "target-libdir", "--target", "wasm32-wasip2"])
+        .output()
+        .is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir());
+    if !is_full() || !installed {
+        return; // It compiles the SDK; `rustup target add wasm32-wasip2` gets what it needs.
+    }
+    let directory = tempfile::tempdir().unwrap();
+    howdah(directory.path(), &["new", "--lang", "rust", "my-first"]).success();
+    let project = directory.path().join("my-first");
+    let source = project.join("src/lib.rs");
+    let text = std::fs::read_to_string(&source).unwrap();
+    let with_file = text.replacen(
+        "        let ",
+        "        assert_eq!(std::fs::read_to_string(\"/rates/rate\").unwrap(), \"1\");\n        let ",
+        1,
+    );
+    assert_ne!(text, with_file);
+    std::fs::write(&source, with_file).unwrap();
+    let build = |arguments: &[&str]| {
+        let mut build = job::howdah();
+        build.arg("build").args(arguments).current_dir(&project);
+        build.env("CARGO_TARGET_DIR", shared_target()).env("CARGO_NET_OFFLINE", "true");
+        Finished::of(build.output().unwrap()).success()
+    };
+    let without = build(&[]);
+    assert!(without.stderr.contains("src/lib.rs uses std::fs"), "{}", without.stderr);
+    let with = build(&["--wasi"]);
+    assert!(
+        with.stdout.contains("where [operator.wasi] and --allow-wasi grant it"),
+        "{}",
+        with.stdout
+    );
+
+    std::fs::create_dir(project.join("rates")).unwrap();
+    std::fs::write(project.join("rates/rate"), "1").unwrap();
+    let pipeline = std::fs::read_to_string(project.join("pipeline.toml")).unwrap();
+    let granted = "\n[operator.wasi.directories]\n\"/rates\" = \"rates\"\n";
+    std::fs::write(project.join("pipeline.toml"), pipeline + granted).unwrap();
+    // The section says it too.
+    assert!(!build(&[]).stderr.contains("uses std::fs"));
+    howdah(&project, &["run", "pipeline.toml", "--allow-wasi", "--allow-read", "."]).success();
+}
+
+/// The page of its SDK is in the project, or the project says where it is.
+#[test]
+fn a_project_has_the_page_of_its_sdk() {
+    let directory = tempfile::tempdir().unwrap();
+    for (language, said) in
+        [("python", "@bids.each"), ("js", "static states"), ("c", "howdah_timer_set")]
+    {
+        howdah(directory.path(), &["new", "--lang", language, language]).success();
+        let project = directory.path().join(language);
+        let text = |file: &str| std::fs::read_to_string(project.join(file)).unwrap();
+        assert!(text("README.md").contains("(howdah/README.md)"), "{language}");
+        assert!(text("howdah/README.md").contains(said), "{language}");
+    }
+    howdah(directory.path(), &["new", "--lang", "rust", "my-rust"]).success();
+    let readme = std::fs::read_to_string(directory.path().join("my-rust/README.md")).unwrap();
+    let page = readme.split('`').find(|part| part.ends_with("/guest-sdk/rust/README.md"));
+    assert!(Path::new(page.unwrap()).is_file(), "{readme}");
+}
+
+#[test]
 fn a_project_has_an_operator_its_test_a_pipeline_and_events_under_its_name() {
     let directory = tempfile::tempdir().unwrap();
     let made = howdah(directory.path(), &["new", "--lang", "rust", "my-first"]).success();

@@ -12,16 +12,20 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 const LANGUAGES: [&str; 4] = ["rust", "python", "js", "c"];
 
 /// For a language, what lies where in the workspace, and where in a project.
-const VENDORED: [(&str, &str, &str); 14] = [
+const VENDORED: [(&str, &str, &str); 18] = [
+    ("python", "guest-sdk/python/README.md", "howdah/README.md"),
     ("python", "guest-sdk/python/howdah", "howdah"),
     ("python", "wit", "howdah/wit"),
+    ("js", "guest-sdk/js/README.md", "howdah/README.md"),
     ("js", "guest-sdk/js/build.mjs", "howdah/build.mjs"),
     ("js", "guest-sdk/js/howdah.d.ts", "howdah/howdah.d.ts"),
     ("js", "guest-sdk/js/howdah.js", "howdah/howdah.js"),
     ("js", "guest-sdk/js/package-lock.json", "howdah/package-lock.json"),
     ("js", "guest-sdk/js/package.json", "howdah/package.json"),
+    ("js", "guest-sdk/js/testing.d.ts", "howdah/testing.d.ts"),
     ("js", "guest-sdk/js/testing.js", "howdah/testing.js"),
     ("js", "wit", "howdah/wit"),
+    ("c", "guest-sdk/c/README.md", "howdah/README.md"),
     ("c", "guest-sdk/c/bindings", "howdah/bindings"),
     ("c", "guest-sdk/c/howdah.c", "howdah/howdah.c"),
     ("c", "guest-sdk/c/howdah.h", "howdah/howdah.h"),

@@ -11,6 +11,8 @@ include!(concat!(env!("OUT_DIR"), "/templates.rs"));
 /// The name of the operator in the templates, in its three spellings.
 const PLACEHOLDERS: [&str; 3] = ["highest-bid", "highest_bid", "HighestBid"];
 
+/// How the README of the Rust template names that of the SDK.
+const SDK_README: &str = "SDK/README.md";
 /// How the Rust template names the SDK.
 const SDK_IN_TEMPLATE: &str = "path = \"..\"";
 
@@ -121,8 +123,12 @@ fn write_project(
 ) -> anyhow::Result<()> {
     for (file, text) in files {
         let mut text = named(text, name);
-        if let (Some(sdk), "Cargo.toml") = (sdk, *file) {
-            text = with_sdk(&text, sdk)?;
+        match (sdk, *file) {
+            (Some(sdk), "Cargo.toml") => text = with_sdk(&text, sdk)?,
+            (Some(sdk), "README.md") => {
+                text = text.replace(SDK_README, &sdk.join("README.md").display().to_string());
+            }
+            _ => {}
         }
         write(&directory.join(named(file, name)), text.as_bytes())?;
     }

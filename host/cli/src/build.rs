@@ -25,9 +25,10 @@ use std::process::Command;
 #[command(after_help = "Examples:
   howdah build
   howdah build highest-bid
+  howdah build --wasi     an operator in Rust that uses files: with std::fs, and the imports of WASI
 
 What it needs:
-  Rust        cargo, with `rustup target add wasm32-unknown-unknown`
+  Rust        cargo, with `rustup target add wasm32-unknown-unknown`; for WASI, wasm32-wasip2
   Python      componentize-py: `pip install componentize-py==0.25.1`
   JavaScript  Node.js and componentize-qjs: `npm ci` in the project's howdah/
   C           a clang for wasm32-wasi: `pip install ziglang==0.16.0`, or zig
@@ -42,6 +43,9 @@ pub(crate) struct Args {
     /// The directory of the project
     #[arg(value_name = "PROJECT", default_value = ".")]
     project: PathBuf,
+    /// Let it import WASI, as for files [default: as pipeline.toml has a section [operator.wasi]]
+    #[arg(long)]
+    wasi: bool,
     /// How to print what the check finds
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
@@ -51,8 +55,13 @@ pub(crate) struct Args {
 struct Project {
     directory: PathBuf,
     component: PathBuf,
+    /// Where it is until it is checked: what runs, and may start again, shall not find one that
+    /// cannot run.
+    unchecked: PathBuf,
     /// The configuration that its pipeline gives it.
     config: String,
+    /// Whether it may import WASI.
+    wasi: bool,
 }
 
 /// Runs `howdah build`.
@@ -61,18 +70,26 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return Err(Failure::usage(format!("{} is no directory", args.project.display())));
     }
     let language = Language::of(&args.project)?;
-    let project = Project::find(&args.project)?;
+    let mut project = Project::find(&args.project)?;
+    project.wasi |= args.wasi;
+    if project.wasi && language != Language::Rust {
+        return Err(Failure::usage(format!(
+            "an operator in {language} is built without WASI: one that needs files is to be written \
+             in Rust; leave out --wasi, or [operator.wasi] in pipeline.toml"
+        )));
+    }
     match language {
         Language::Rust => rust::build(&project)?,
         Language::Python => python::build(&project)?,
         Language::C => c::build(&project)?,
         Language::Js => js::build(&project)?,
     }
-    let bytes = std::fs::metadata(&project.component)
-        .with_context(|| format!("no component came of it: {}", project.component.display()))?
-        .len();
-    say(&format!("made {}, {}", project.component.display(), HumanBytes(bytes)));
-    check::check(&project.component, &project.config, args.output)
+    let checked = project.check(args.output);
+    if checked.is_err() {
+        // It was there for the check alone.
+        let _ = std::fs::remove_file(&project.unchecked);
+    }
+    checked
 }
 
 impl Project {
@@ -80,7 +97,7 @@ impl Project {
         // Messages name `a.wasm`, not `./a.wasm`.
         let inside = if directory == Path::new(".") { Path::new("") } else { directory };
         let pipeline = inside.join("pipeline.toml");
-        if pipeline.is_file() {
+        let (component, config, wasi) = if pipeline.is_file() {
             let config = PipelineConfig::load_alone(&pipeline)
                 .map_err(|error| Failure::Usage(error.into()))?;
             let Ok([operator]) = <[_; 1]>::try_from(config.operators) else {
@@ -90,21 +107,35 @@ impl Project {
                     pipeline.display()
                 )));
             };
-            return Ok(Self {
-                directory: directory.to_owned(),
-                component: operator.component.value,
-                config: operator.config,
-            });
-        }
-        let whole = directory
-            .canonicalize()
-            .with_context(|| format!("cannot resolve {}", directory.display()))?;
-        let name = whole.file_name().unwrap_or(OsStr::new("operator")).to_string_lossy();
+            (operator.component.value, operator.config, operator.wasi.is_some())
+        } else {
+            let whole = directory
+                .canonicalize()
+                .with_context(|| format!("cannot resolve {}", directory.display()))?;
+            let name = whole.file_name().unwrap_or(OsStr::new("operator")).to_string_lossy();
+            let name = format!("{}.wasm", name.replace('_', "-"));
+            (inside.join(name), "{}".to_owned(), false)
+        };
         Ok(Self {
             directory: directory.to_owned(),
-            component: inside.join(format!("{}.wasm", name.replace('_', "-"))),
-            config: "{}".to_owned(),
+            unchecked: component.with_extension("unchecked.wasm"),
+            component,
+            config,
+            wasi,
         })
+    }
+
+    /// Checks what was made, and puts it where it belongs.
+    fn check(&self, output: Output) -> Result<()> {
+        let Self { component, unchecked, config, .. } = self;
+        let bytes = std::fs::metadata(unchecked)
+            .with_context(|| format!("no component came of it: {}", unchecked.display()))?
+            .len();
+        let checked = check::check_made(unchecked, component, config, self.wasi)?;
+        std::fs::rename(unchecked, component)
+            .with_context(|| format!("cannot write {}", component.display()))?;
+        say(&format!("made {}, {}", component.display(), HumanBytes(bytes)));
+        checked.print(output)
     }
 
     /// The file with the operator: the component's name with this extension, and with `_` where
@@ -124,10 +155,10 @@ impl Project {
         )))
     }
 
-    /// The path of the component, for a tool that runs in the directory of the project.
+    /// The path of what is made, for a tool that runs in the directory of the project.
     fn whole_component(&self) -> Result<PathBuf> {
-        let path = std::path::absolute(&self.component);
-        Ok(path.with_context(|| format!("cannot resolve {}", self.component.display()))?)
+        let path = std::path::absolute(&self.unchecked);
+        Ok(path.with_context(|| format!("cannot resolve {}", self.unchecked.display()))?)
     }
 }
 

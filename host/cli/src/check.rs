@@ -62,26 +62,33 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.against {
         None => {
             let config = args.config.as_deref().unwrap_or("{}");
-            print_alone(
-                &Checked::of(args, config, &Limits::default(), args.wasi_alone().as_ref())?,
-                args.output,
-            )
+            Checked::of(args, config, &Limits::default(), args.wasi_alone().as_ref())?
+                .print(args.output)
         }
         Some(directory) if directory.is_dir() => against_state(args, directory),
         Some(pipeline) => against_pipeline(args, pipeline),
     }
 }
 
-/// Checks a component with a configuration, and prints what it is.
-pub(crate) fn check(component: &Path, config: &str, output: Output) -> Result<()> {
+/// Checks a component that was just made, with a configuration; `name` is what it will be called.
+/// One with WASI is asked what it is as if it were granted.
+pub(crate) fn check_made(made: &Path, name: &Path, config: &str, wasi: bool) -> Result<Checked> {
     let args = Args {
-        component: component.to_owned(),
+        component: made.to_owned(),
         against: None,
         config: None,
-        output,
-        wasi: wasi::WasiArgs::default(),
+        output: Output::Text,
+        wasi: wasi::WasiArgs::of(wasi),
     };
-    print_alone(&Checked::of(&args, config, &Limits::default(), None)?, output)
+    let named =
+        |text: String| text.replace(&made.display().to_string(), &name.display().to_string());
+    let checked = Checked::of(&args, config, &Limits::default(), args.wasi_alone().as_ref());
+    let mut checked = checked.map_err(|failure| match failure {
+        Failure::Failed(error) => Failure::Failed(anyhow!(named(format!("{error:#}")))),
+        other => other,
+    })?;
+    checked.inspection.name = named(checked.inspection.name);
+    Ok(checked)
 }
 
 impl Args {
@@ -89,16 +96,6 @@ impl Args {
     fn wasi_alone(&self) -> Option<WasiGrant> {
         self.wasi.permission().map(|_| WasiGrant::default())
     }
-}
-
-fn print_alone(checked: &Checked, output: Output) -> Result<()> {
-    match output {
-        Output::Json => writeln!(std::io::stdout(), "{}", checked.json())?,
-        Output::Text => {
-            writeln!(std::io::stdout(), "{}it runs on this host", checked.text())?;
-        }
-    }
-    Ok(())
 }
 
 /// Checks a component as the operator of a pipeline.
@@ -269,7 +266,7 @@ fn is_object(config: &str) -> Result<()> {
 }
 
 /// A component that runs here.
-struct Checked {
+pub(crate) struct Checked {
     engine: Engine,
     inspection: Inspection,
     component: Component,
@@ -314,6 +311,20 @@ impl Checked {
         };
         let component = self.engine.load_with(&operator.component.value, &options);
         Ok(component.map_err(anyhow::Error::from)?)
+    }
+
+    /// Prints what it is.
+    pub(crate) fn print(&self, output: Output) -> Result<()> {
+        let where_granted = match self.inspection.granted.as_slice() {
+            [] => "",
+            _ => ", where [operator.wasi] and --allow-wasi grant it WASI",
+        };
+        let text = match output {
+            Output::Json => self.json().to_string(),
+            Output::Text => format!("{}it runs on this host{where_granted}", self.text()),
+        };
+        writeln!(std::io::stdout(), "{text}")?;
+        Ok(())
     }
 
     fn json(&self) -> Value {

@@ -18,6 +18,11 @@ pub(crate) struct WasiArgs {
 }
 
 impl WasiArgs {
+    /// WASI without directories, or none.
+    pub(crate) fn of(allow_wasi: bool) -> Self {
+        Self { allow_wasi, ..Self::default() }
+    }
+
     /// For the engine.
     pub(crate) fn permission(&self) -> Option<WasiPermission> {
         self.allow_wasi.then(|| WasiPermission {

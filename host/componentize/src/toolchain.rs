@@ -1,4 +1,4 @@
-//! A compiler for `wasm32-unknown-unknown`.
+//! A compiler for `wasm32-unknown-unknown`, or `wasm32-wasip2`.
 
 use anyhow::{Result, bail};
 use std::ffi::{OsStr, OsString};
@@ -12,8 +12,8 @@ pub const TARGET: &str = "wasm32-unknown-unknown";
 /// Names a `rustc` to use instead of the one that is found.
 pub const OVERRIDE: &str = "HOWDAH_WASM_RUSTC";
 
-/// Flags of the compiler for the target.
-const FLAGS: &str = "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS";
+/// The target of operators that have WASI.
+const WASI_TARGET: &str = "wasm32-wasip2";
 
 /// Where Debian's `rustc-web` has its compiler.
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
@@ -22,6 +22,7 @@ const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 #[derive(Debug, Clone)]
 pub struct Toolchain {
     rustc: OsString,
+    target: &'static str,
     /// It has the sources of the standard library, but not built for the target. Then this
     /// is the linker to use.
     build_std_with: Option<PathBuf>,
@@ -43,9 +44,9 @@ impl Toolchain {
             };
             return Ok(toolchain);
         }
-        let current = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-        if has_target(&current) {
-            return Ok(Self { rustc: current, build_std_with: None });
+        let current = current();
+        if has_target(&current, TARGET) {
+            return Ok(Self { rustc: current, target: TARGET, build_std_with: None });
         }
         match Self::of(OsStr::new(DEBIAN_RUSTC)) {
             Some(toolchain) => Ok(toolchain),
@@ -55,6 +56,21 @@ impl Toolchain {
                  `cargo xtask setup` does it"
             ),
         }
+    }
+
+    /// The one that cargo uses, for operators with WASI: what it links is a component.
+    ///
+    /// # Errors
+    /// When it lacks the target; says how to get it.
+    pub fn find_for_wasi() -> Result<Self> {
+        let rustc = current();
+        if !has_target(&rustc, WASI_TARGET) {
+            bail!(
+                "an operator with WASI needs Rust's standard library for {WASI_TARGET}: `rustup \
+                 target add {WASI_TARGET}`"
+            );
+        }
+        Ok(Self { rustc, target: WASI_TARGET, build_std_with: None })
     }
 
     /// The compiler.
@@ -70,10 +86,12 @@ impl Toolchain {
 
     /// Has a `cargo build` compile with it, for its target.
     pub fn apply(&self, cargo: &mut Command) {
-        cargo.args(["--target", TARGET]).env("RUSTC", &self.rustc);
-        if env::var_os(FLAGS).is_none() {
+        cargo.args(["--target", self.target]).env("RUSTC", &self.rustc);
+        let flags = self.target.to_uppercase().replace('-', "_");
+        let flags = format!("CARGO_TARGET_{flags}_RUSTFLAGS");
+        if env::var_os(&flags).is_none() {
             // Loops over columns take several values at a time. The engine has it on.
-            cargo.env(FLAGS, "-Ctarget-feature=+simd128");
+            cargo.env(flags, "-Ctarget-feature=+simd128");
         }
         if let Some(linker) = &self.build_std_with {
             // Debian's compiler has the standard library as sources only; to build it is a
@@ -88,18 +106,23 @@ impl Toolchain {
     /// How this compiler can build the target, if it can.
     fn of(rustc: &OsStr) -> Option<Self> {
         let rustc = rustc.to_owned();
-        if has_target(&rustc) {
-            return Some(Self { rustc, build_std_with: None });
+        if has_target(&rustc, TARGET) {
+            return Some(Self { rustc, target: TARGET, build_std_with: None });
         }
         let sources = print(&rustc, &["--print", "sysroot"])?.join("lib/rustlib/src/rust/library");
         let linker = wasm_linker()?;
-        sources.is_dir().then_some(Self { rustc, build_std_with: Some(linker) })
+        sources.is_dir().then_some(Self { rustc, target: TARGET, build_std_with: Some(linker) })
     }
 }
 
+/// The compiler that cargo uses.
+fn current() -> OsString {
+    env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())
+}
+
 /// Whether the compiler comes with a standard library for the target.
-fn has_target(rustc: &OsStr) -> bool {
-    print(rustc, &["--print", "target-libdir", "--target", TARGET])
+fn has_target(rustc: &OsStr, target: &str) -> bool {
+    print(rustc, &["--print", "target-libdir", "--target", target])
         .is_some_and(|folder| has_std(&folder))
 }
 

@@ -4,6 +4,7 @@
 use super::{Project, run_tool};
 use crate::environment;
 use crate::failure::{Failure, Result};
+use anyhow::anyhow;
 use howdah_componentize::encode_for_world;
 use howdah_runtime::CONTRACT_SOURCES;
 use std::path::Path;
@@ -27,10 +28,24 @@ pub(super) fn build(project: &Project) -> Result<()> {
         .arg(source)
         .arg(Path::new(SDK).join("howdah.c"));
     run_tool(compiler, "the C compiler")?;
-    let encoded = encode_for_world(&module, &component, CONTRACT_SOURCES, WORLD);
+    let encoded = if imports_wasi(&module) {
+        Err(Failure::Failed(anyhow!(
+            "the operator calls functions of the C library that need a system, as files, clocks and \
+             printf do, and an operator in C has none: use howdah_log and howdah_now instead; one \
+             that needs files is to be written in Rust, for `howdah build --wasi`"
+        )))
+    } else {
+        encode_for_world(&module, &component, CONTRACT_SOURCES, WORLD).map_err(Failure::from)
+    };
     // It was a step on the way.
     let _ = std::fs::remove_file(&module);
-    Ok(encoded?)
+    encoded
+}
+
+/// Whether a module of wasi-libc imports a system, whose name is nowhere else in it.
+fn imports_wasi(module: &Path) -> bool {
+    let name = b"wasi_snapshot_preview1";
+    std::fs::read(module).is_ok_and(|bytes| bytes.windows(name.len()).any(|part| part == name))
 }
 
 /// Zig's compiler: of the checkout that this binary was built in, or on the search path.

@@ -24,16 +24,48 @@ struct Target {
 }
 
 pub(super) fn build(project: &Project) -> Result<()> {
+    if project.wasi {
+        // Its linker makes a component of it.
+        let toolchain = Toolchain::find_for_wasi().map_err(Failure::Usage)?;
+        let made = built(project, &toolchain)?;
+        let copied = std::fs::copy(&made, &project.unchecked);
+        copied.with_context(|| format!("cannot copy {}", made.display()))?;
+        return Ok(());
+    }
     let toolchain = Toolchain::find().map_err(Failure::Usage)?;
     if toolchain.builds_std() {
         say("this compiler builds Rust's standard library too, the first time");
     }
-    let module = core_module(project, &toolchain)?;
-    Ok(encode(&module, &project.component)?)
+    let module = built(project, &toolchain)?;
+    if let Some(file) = uses_files(&project.directory.join("src")) {
+        say(&format!(
+            "note: {} uses std::fs, which without WASI has no files: all it does is an error. With \
+             --wasi, or [operator.wasi] in pipeline.toml, it is built with it",
+            file.display()
+        ));
+    }
+    Ok(encode(&module, &project.unchecked)?)
 }
 
-/// Has cargo build the core module. Its messages go to standard error, as ever.
-fn core_module(project: &Project, toolchain: &Toolchain) -> Result<PathBuf> {
+/// A source file below a directory that names `std::fs`.
+fn uses_files(directory: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(directory).ok()?;
+    entries.flatten().map(|entry| entry.path()).find_map(|path| {
+        if path.is_dir() {
+            return uses_files(&path);
+        }
+        let is_source = path.extension().is_some_and(|extension| extension == "rs");
+        let text = is_source.then(|| std::fs::read_to_string(&path).ok()).flatten()?;
+        text.lines()
+            .filter(|line| !line.trim_start().starts_with("//"))
+            .any(|line| line.contains("std::fs") || line.contains("std::{fs"))
+            .then_some(path)
+    })
+}
+
+/// What cargo builds: the core module, or for WASI the component. Its messages go to standard error,
+/// as ever.
+fn built(project: &Project, toolchain: &Toolchain) -> Result<PathBuf> {
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--release", "--lib"]);
     toolchain.apply(&mut cargo);
@@ -80,6 +112,20 @@ fn module_of(line: &str, manifest: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_source_that_uses_files_is_found_and_one_that_speaks_of_them_is_not() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let write = |name: &str, text: &str| {
+            std::fs::write(directory.path().join(name), text).expect("written");
+        };
+        write("lib.rs", "mod inner;\n// not std::fs::read\n");
+        write("notes.txt", "std::fs");
+        assert_eq!(uses_files(directory.path()), None);
+        std::fs::create_dir(directory.path().join("inner")).expect("made");
+        write("inner/mod.rs", "use std::fs::File;\n");
+        assert_eq!(uses_files(directory.path()), Some(directory.path().join("inner/mod.rs")));
+    }
 
     #[test]
     fn the_module_is_taken_from_what_cargo_says_of_this_package() {

@@ -702,7 +702,11 @@ pub(crate) fn snapshot_to_restore(
 }
 
 /// Removes the snapshots after `snapshot`, newest first, and their tags; returns how many.
-fn roll_back(files: &FileSystem, table: &TableDirectory, snapshot: i64) -> Result<usize> {
+pub(crate) fn roll_back(
+    files: &FileSystem,
+    table: &TableDirectory,
+    snapshot: i64,
+) -> Result<usize> {
     write_latest_hint(files, table, snapshot);
     for (checkpoint, tagged) in tagged_checkpoints(files, table)? {
         if tagged > snapshot {

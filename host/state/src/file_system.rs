@@ -10,7 +10,7 @@ use crate::data_file::ReadMode;
 use crate::fault::{Effect, Faults, IoKind, Verdict};
 use crate::{Error, ErrorKind, Result};
 use opendal_core::raw::{
-    OpCopier, OpCopy, OpCreateDir, OpList, OpPresign, OpRead, OpRename, OpStat, OpWrite,
+    OpCopier, OpCopy, OpCreateDir, OpDelete, OpList, OpPresign, OpRead, OpRename, OpStat, OpWrite,
     RpCreateDir, RpPresign, RpRead, RpRename, RpStat, Service, ServiceInfo, new_std_io_error, oio,
 };
 use opendal_core::{
@@ -479,8 +479,8 @@ fn unsupported<T>() -> opendal_core::Result<T> {
 impl Service for DirectFiles {
     type Reader = DirectReader;
     type Writer = DirectWriter;
-    type Lister = ();
-    type Deleter = ();
+    type Lister = DirectLister;
+    type Deleter = oio::OneShotDeleter<DirectDeleter>;
     type Copier = ();
 
     fn info(&self) -> ServiceInfo {
@@ -494,6 +494,10 @@ impl Service for DirectFiles {
             write: true,
             write_can_empty: true,
             write_can_multi: true,
+            create_dir: true,
+            delete: true,
+            list: true,
+            rename: true,
             ..Capability::default()
         }
     }
@@ -535,18 +539,31 @@ impl Service for DirectFiles {
     async fn create_dir(
         &self,
         _: &OperationContext,
-        _: &str,
+        path: &str,
         _: OpCreateDir,
     ) -> opendal_core::Result<RpCreateDir> {
-        unsupported()
+        let path = absolute(path);
+        self.disk
+            .call(IoKind::CreateDirectory, &path, || std::fs::create_dir_all(&path))
+            .map_err(new_std_io_error)?;
+        Ok(RpCreateDir::default())
     }
 
     fn delete(&self, _: &OperationContext) -> opendal_core::Result<Self::Deleter> {
-        unsupported()
+        Ok(oio::OneShotDeleter::new(DirectDeleter { disk: self.disk.clone() }))
     }
 
-    fn list(&self, _: &OperationContext, _: &str, _: OpList) -> opendal_core::Result<Self::Lister> {
-        unsupported()
+    fn list(
+        &self,
+        _: &OperationContext,
+        path: &str,
+        _: OpList,
+    ) -> opendal_core::Result<Self::Lister> {
+        let directory = absolute(path);
+        let names = self.disk.call(IoKind::List, &directory, || list(&directory));
+        let names = names.map_err(new_std_io_error)?;
+        let prefix = path.trim_end_matches('/').to_owned();
+        Ok(DirectLister { directory, prefix, names: names.into_iter() })
     }
 
     fn copy(
@@ -560,14 +577,20 @@ impl Service for DirectFiles {
         unsupported()
     }
 
+    /// Fails when the new name is taken: of two writers that commit the same snapshot, one wins.
     async fn rename(
         &self,
         _: &OperationContext,
-        _: &str,
-        _: &str,
+        from: &str,
+        to: &str,
         _: OpRename,
     ) -> opendal_core::Result<RpRename> {
-        unsupported()
+        let (from, to) = (absolute(from), absolute(to));
+        self.disk
+            .call_with_name(IoKind::Rename, &from, Some(&to), || std::fs::hard_link(&from, &to))
+            .map_err(new_std_io_error)?;
+        self.disk.abandon(&from);
+        Ok(RpRename::default())
     }
 
     async fn presign(
@@ -577,6 +600,45 @@ impl Service for DirectFiles {
         _: OpPresign,
     ) -> opendal_core::Result<RpPresign> {
         unsupported()
+    }
+}
+
+struct DirectDeleter {
+    disk: Disk,
+}
+
+impl oio::OneShotDelete for DirectDeleter {
+    async fn delete_once(&self, path: String, _: OpDelete) -> opendal_core::Result<()> {
+        let path = absolute(&path);
+        match self.disk.call(IoKind::Remove, &path, || std::fs::remove_file(&path)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(new_std_io_error(error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+struct DirectLister {
+    directory: PathBuf,
+    /// As opendal writes it.
+    prefix: String,
+    names: std::vec::IntoIter<String>,
+}
+
+impl oio::List for DirectLister {
+    async fn next(&mut self) -> opendal_core::Result<Option<oio::Entry>> {
+        for name in self.names.by_ref() {
+            // What was removed meanwhile is not there.
+            let Ok(metadata) = std::fs::metadata(self.directory.join(&name)) else { continue };
+            let path = format!("{}/{name}", self.prefix);
+            let entry = if metadata.is_dir() {
+                oio::Entry::new(&format!("{path}/"), Metadata::new(EntryMode::DIR))
+            } else {
+                let metadata = Metadata::new(EntryMode::FILE).with_content_length(metadata.len());
+                oio::Entry::new(&path, metadata)
+            };
+            return Ok(Some(entry));
+        }
+        Ok(None)
     }
 }
 

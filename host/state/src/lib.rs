@@ -162,6 +162,8 @@ mod rows;
 mod schema;
 mod seam;
 mod store;
+mod table_rows;
+mod table_sink;
 mod timers;
 mod undo;
 mod value_column;
@@ -193,6 +195,8 @@ pub use rows::{AnswerLimit, Rows};
 pub use store::{
     Restore, StateDescriptor, StateEvent, StateStore, StateTable, StoreOptions, TableMetrics,
 };
+pub use table_rows::read_table;
+pub use table_sink::{TableSink, TableSinkDescriptor, TableSinkWriter, has_output};
 pub use timers::{DueTimers, Timers};
 pub use value_state::ValueState;
 

@@ -23,7 +23,12 @@ impl Lock {
     /// # Errors
     /// `Locked`, naming the other process, when it is taken.
     pub(crate) fn take(files: &FileSystem, directory: &Path) -> Result<Self> {
-        let path: PathBuf = directory.join("LOCK");
+        Self::take_file(files, directory, "LOCK")
+    }
+
+    /// The same by a file of this name in it.
+    pub(crate) fn take_file(files: &FileSystem, directory: &Path, name: &str) -> Result<Self> {
+        let path: PathBuf = directory.join(name);
         let mut file = files.call(IoKind::Lock, "open", &path, || {
             OpenOptions::new().create(true).read(true).write(true).truncate(false).open(&path)
         })?;

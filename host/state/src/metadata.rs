@@ -6,11 +6,11 @@ use crate::digest;
 use crate::file_system::FileSystem;
 use crate::live_files::{Entry, LiveFiles};
 use crate::pin::{Pin, PinnedFile};
-use crate::schema::TableSchema;
+use crate::schema;
 use crate::{Error, ErrorKind, Result};
 use paimon::spec::{
     DataFileMeta, FileKind, IndexFileMeta, IndexManifest, IndexManifestEntry, Manifest,
-    ManifestFileMeta, ManifestList, Snapshot,
+    ManifestFileMeta, ManifestList, Snapshot, TableSchema,
 };
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, HashMap};
@@ -85,6 +85,19 @@ pub(crate) fn schema_ids(files: &FileSystem, table: &TableDirectory) -> Result<V
     let mut ids: Vec<i64> = numbers(&files.list(&table.schemas())?, "schema-").collect();
     ids.sort_unstable();
     Ok(ids)
+}
+
+/// The newest schema of any Paimon table, as Paimon has it; `None`: there is no table.
+pub(crate) fn newest_paimon_schema(
+    files: &FileSystem,
+    table: &TableDirectory,
+) -> Result<Option<TableSchema>> {
+    let Some(newest) = schema_ids(files, table)?.pop() else { return Ok(None) };
+    let path = table.schema(newest);
+    let schema = serde_json::from_slice(&files.read(&path)?);
+    schema.map(Some).map_err(|error| {
+        Error::corrupt(format!("the schema file {} is damaged: {error}", path.display()))
+    })
 }
 
 /// Tagged checkpoints and their snapshots.
@@ -312,7 +325,7 @@ impl<'a> SnapshotReader<'a> {
 pub(crate) fn open_pin(
     files: &FileSystem,
     table: &TableDirectory,
-    schema: &TableSchema,
+    schema: &schema::TableSchema,
     snapshot: i64,
     content: &SnapshotContent,
     only: Option<u32>,
@@ -366,7 +379,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     futures::executor::block_on(future)
 }
 
-fn read_error(path: &Path, error: paimon::Error) -> Error {
+pub(crate) fn read_error(path: &Path, error: paimon::Error) -> Error {
     if let Some(failed) = failed_call(&error) {
         let failed = std::io::Error::new(failed.kind(), failed.to_string());
         return Error::io("read", path, failed);

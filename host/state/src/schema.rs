@@ -259,7 +259,7 @@ pub(crate) fn to_paimon(column: &Column) -> Result<DataType> {
     })
 }
 
-fn from_paimon(table: &str, name: &str, data_type: &DataType) -> Result<Column> {
+pub(crate) fn from_paimon(table: &str, name: &str, data_type: &DataType) -> Result<Column> {
     let column_type = match data_type {
         DataType::Boolean(_) => ColumnType::Boolean,
         DataType::Int(_) => ColumnType::Int32,

@@ -2,23 +2,12 @@
 
 use crate::failure::{Failure, Result};
 use crate::progress::{Bar, Unit};
-use ::nexmark::EventGenerator;
-use ::nexmark::config::NexmarkConfig;
-use ::nexmark::event::Event;
 use anyhow::Context;
-use arrow_array::builder::{
-    Int32Builder, Int64Builder, StringBuilder, TimestampMillisecondBuilder,
-};
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_array::RecordBatch;
+use howdah_pipeline::NexmarkEvents;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-/// Event time of the first event: 2023-11-14 22:13:20 UTC. Fixed, so that the same arguments
-/// give the same bytes on any day.
-const BASE_TIME_MS: u64 = 1_700_000_000_000;
 
 /// Events that are turned into columns at once.
 const BATCH_EVENTS: usize = 8_192;
@@ -112,22 +101,17 @@ fn write_events<W: Write + Send>(
     written: impl Fn(u64),
 ) -> anyhow::Result<W> {
     let mut writer = Writer::new(format, out)?;
-    let mut columns = Columns::new();
-    let config = NexmarkConfig { base_time: BASE_TIME_MS, ..NexmarkConfig::default() };
+    let mut generated = NexmarkEvents::from(0);
     let mut left = events;
-    let mut generated = (0_i64..).zip(EventGenerator::new(config));
     while left > 0 {
         let size = left.min(BATCH_EVENTS);
-        for (seq, event) in generated.by_ref().take(size) {
-            columns.push(seq, event);
-        }
-        writer.write(&columns.finish()?)?;
+        writer.write(&generated.batch(size)?)?;
         left -= size;
         written(size as u64);
     }
     if events == 0 {
         // The header or the schema all the same.
-        writer.write(&columns.finish()?)?;
+        writer.write(&generated.batch(0)?)?;
     }
     writer.finish()
 }
@@ -153,9 +137,11 @@ impl<W: Write + Send> Writer<W> {
                     .with_timestamp_format("%Y-%m-%dT%H:%M:%S%.3f".to_owned())
                     .build(out),
             ),
-            Format::Parquet => {
-                Self::Parquet(Box::new(parquet::arrow::ArrowWriter::try_new(out, schema(), None)?))
-            }
+            Format::Parquet => Self::Parquet(Box::new(parquet::arrow::ArrowWriter::try_new(
+                out,
+                NexmarkEvents::schema(),
+                None,
+            )?)),
         })
     }
 
@@ -177,163 +163,6 @@ impl<W: Write + Send> Writer<W> {
             }
             Self::Parquet(writer) => writer.into_inner()?,
         })
-    }
-}
-
-/// The columns of the flat schema, in order.
-fn schema() -> SchemaRef {
-    let timestamp = || DataType::Timestamp(TimeUnit::Millisecond, None);
-    let required = |name: &str, data_type| Field::new(name, data_type, false);
-    let number = |name: &str| Field::new(name, DataType::Int64, true);
-    let text = |name: &str| Field::new(name, DataType::Utf8, true);
-    Arc::new(Schema::new(vec![
-        required("event_type", DataType::Int32),
-        required("seq", DataType::Int64),
-        required("date_time", timestamp()),
-        number("p_id"),
-        text("name"),
-        text("email"),
-        text("card"),
-        text("city"),
-        text("state"),
-        number("a_id"),
-        text("item_name"),
-        text("description"),
-        number("initial_bid"),
-        number("reserve"),
-        Field::new("expires", timestamp(), true),
-        number("seller"),
-        number("category"),
-        number("auction"),
-        number("bidder"),
-        number("price"),
-        text("channel"),
-        text("url"),
-        text("extra"),
-    ]))
-}
-
-/// Builders of the columns, by kind of event.
-struct Columns {
-    schema: SchemaRef,
-    event_type: Int32Builder,
-    seq: Int64Builder,
-    date_time: TimestampMillisecondBuilder,
-    p_id: Int64Builder,
-    /// name, email, card, city, state
-    person: [StringBuilder; 5],
-    a_id: Int64Builder,
-    /// item_name, description
-    item: [StringBuilder; 2],
-    /// initial_bid, reserve
-    money: [Int64Builder; 2],
-    expires: TimestampMillisecondBuilder,
-    /// seller, category
-    listing: [Int64Builder; 2],
-    /// auction, bidder, price
-    bid: [Int64Builder; 3],
-    /// channel, url
-    channel: [StringBuilder; 2],
-    extra: StringBuilder,
-}
-
-/// The generator's numbers are small; the columns are signed.
-#[expect(clippy::cast_possible_wrap, reason = "ids, prices and times stay far below 2^63")]
-fn signed(value: usize) -> i64 {
-    value as i64
-}
-
-#[expect(clippy::cast_possible_wrap, reason = "milliseconds since 1970 stay far below 2^63")]
-fn millis(value: u64) -> i64 {
-    value as i64
-}
-
-impl Columns {
-    fn new() -> Self {
-        Self {
-            schema: schema(),
-            event_type: Int32Builder::new(),
-            seq: Int64Builder::new(),
-            date_time: TimestampMillisecondBuilder::new(),
-            p_id: Int64Builder::new(),
-            person: Default::default(),
-            a_id: Int64Builder::new(),
-            item: Default::default(),
-            money: Default::default(),
-            expires: TimestampMillisecondBuilder::new(),
-            listing: Default::default(),
-            bid: Default::default(),
-            channel: Default::default(),
-            extra: StringBuilder::new(),
-        }
-    }
-
-    /// Appends one row.
-    fn push(&mut self, seq: i64, event: Event) {
-        self.seq.append_value(seq);
-        self.date_time.append_value(millis(event.timestamp()));
-        let (person, auction, bid) = match event {
-            Event::Person(person) => (Some(person), None, None),
-            Event::Auction(auction) => (None, Some(auction), None),
-            Event::Bid(bid) => (None, None, Some(bid)),
-        };
-        self.event_type.append_value(match (&person, &auction) {
-            (Some(_), _) => 0,
-            (None, Some(_)) => 1,
-            (None, None) => 2,
-        });
-        self.p_id.append_option(person.as_ref().map(|p| signed(p.id)));
-        let fields =
-            person.as_ref().map(|p| [&p.name, &p.email_address, &p.credit_card, &p.city, &p.state]);
-        append_texts(&mut self.person, fields);
-
-        self.a_id.append_option(auction.as_ref().map(|a| signed(a.id)));
-        append_texts(&mut self.item, auction.as_ref().map(|a| [&a.item_name, &a.description]));
-        append_numbers(&mut self.money, auction.as_ref().map(|a| [a.initial_bid, a.reserve]));
-        self.expires.append_option(auction.as_ref().map(|a| millis(a.expires)));
-        append_numbers(&mut self.listing, auction.as_ref().map(|a| [a.seller, a.category]));
-
-        append_numbers(&mut self.bid, bid.as_ref().map(|b| [b.auction, b.bidder, b.price]));
-        append_texts(&mut self.channel, bid.as_ref().map(|b| [&b.channel, &b.url]));
-
-        let extra = person.map(|p| p.extra).or(auction.map(|a| a.extra)).or(bid.map(|b| b.extra));
-        self.extra.append_option(extra);
-    }
-
-    /// Takes the rows out as a batch.
-    fn finish(&mut self) -> anyhow::Result<RecordBatch> {
-        let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(self.event_type.finish()),
-            Arc::new(self.seq.finish()),
-            Arc::new(self.date_time.finish()),
-            Arc::new(self.p_id.finish()),
-        ];
-        columns.extend(self.person.iter_mut().map(|c| Arc::new(c.finish()) as ArrayRef));
-        columns.push(Arc::new(self.a_id.finish()));
-        columns.extend(self.item.iter_mut().map(|c| Arc::new(c.finish()) as ArrayRef));
-        columns.extend(self.money.iter_mut().map(|c| Arc::new(c.finish()) as ArrayRef));
-        columns.push(Arc::new(self.expires.finish()));
-        columns.extend(self.listing.iter_mut().map(|c| Arc::new(c.finish()) as ArrayRef));
-        columns.extend(self.bid.iter_mut().map(|c| Arc::new(c.finish()) as ArrayRef));
-        columns.extend(self.channel.iter_mut().map(|c| Arc::new(c.finish()) as ArrayRef));
-        columns.push(Arc::new(self.extra.finish()));
-        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
-    }
-}
-
-/// One value for each column, or a null in each.
-fn append_texts<const N: usize>(columns: &mut [StringBuilder; N], values: Option<[&String; N]>) {
-    match values {
-        Some(values) => columns.iter_mut().zip(values).for_each(|(c, v)| c.append_value(v)),
-        None => columns.iter_mut().for_each(StringBuilder::append_null),
-    }
-}
-
-/// One value for each column, or a null in each.
-fn append_numbers<const N: usize>(columns: &mut [Int64Builder; N], values: Option<[usize; N]>) {
-    match values {
-        Some(values) => columns.iter_mut().zip(values).for_each(|(c, v)| c.append_value(signed(v))),
-        None => columns.iter_mut().for_each(Int64Builder::append_null),
     }
 }
 
@@ -384,7 +213,7 @@ mod tests {
         .unwrap();
         assert_eq!(
             reader.schema().field_with_name("date_time").unwrap().data_type(),
-            &DataType::Timestamp(TimeUnit::Millisecond, None)
+            &arrow_schema::DataType::Timestamp(arrow_schema::TimeUnit::Millisecond, None)
         );
         let rows: usize = reader.build().unwrap().map(|batch| batch.unwrap().num_rows()).sum();
         assert_eq!(rows, 20_000);

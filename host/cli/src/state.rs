@@ -350,7 +350,7 @@ fn checkpoint_batch(entries: &[CheckpointEntry]) -> Result<RecordBatch> {
         completed.append_option(document.and_then(|document| i64::try_from(document.time_ms).ok()));
         rows.append_option(document.map(Checkpoint::rows));
         offset.append_option(document.map(|document| {
-            document.sources.iter().map(|source| source.position.byte_offset).sum()
+            document.sources.iter().filter_map(|source| source.position.byte_offset()).sum()
         }));
         watermark.append_option(document.and_then(Checkpoint::watermark));
         snapshots.append_option(document.map(|document| snapshots_of(document).join(" ")));

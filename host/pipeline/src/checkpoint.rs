@@ -23,28 +23,28 @@ const VERSION: u32 = 2;
 /// The directory of the documents in a state directory.
 pub(crate) const DIRECTORY: &str = "checkpoints";
 
-/// Where the source was at the barrier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// Where a source was at the barrier.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SourcePosition {
-    /// Offset of the first byte that is not in the checkpoint. For Parquet an estimate.
-    pub byte_offset: u64,
-    /// Rows before it: all that the source read, filtered and malformed ones included, the
-    /// header not.
+    /// The connector that it belongs to: `file`, ...
+    pub connector: String,
+    /// Rows before it: all that the source read, filtered and malformed ones included.
     pub rows: u64,
-    /// Line breaks before it; 0 for Parquet.
-    pub lines: u64,
+    /// What the connector makes of it; nobody else reads it.
+    pub at: serde_json::Value,
 }
 
-/// The first bytes of a source file, to notice that it is another file: its checksum must be
-/// the same. It covers no more than what was read, so that the rest may be mended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct SourceStart {
-    /// How many bytes.
-    pub bytes: u64,
-    /// CRC-32 of them.
-    pub crc32: u32,
+impl SourcePosition {
+    /// A position with what a connector says of it.
+    pub(crate) fn new(connector: &str, rows: u64, at: &impl Serialize) -> Result<Self> {
+        Ok(Self { connector: connector.to_owned(), rows, at: value(at)? })
+    }
+
+    /// The offset of the first byte that is not in the checkpoint, where the source is a file.
+    pub fn byte_offset(&self) -> Option<u64> {
+        self.at.get("byte-offset")?.as_u64()
+    }
 }
 
 /// Where the dead-letter file was at the barrier.
@@ -69,18 +69,28 @@ pub struct StatePosition {
     pub snapshot: i64,
 }
 
-/// A file with the output of one subtask since the checkpoint before.
+/// Output of one subtask since the checkpoint before, as the sink has prepared it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct SinkFile {
-    /// Its name until the checkpoint is complete, in the staging directory.
-    pub staged: String,
-    /// Its name from then on.
-    pub name: String,
+pub struct SinkHandle {
     /// Rows in it.
     pub rows: u64,
-    /// Its length.
+    /// Its length, as far as it has one.
     pub bytes: u64,
+    /// What the connector makes visible; nobody else reads it.
+    pub value: serde_json::Value,
+}
+
+impl SinkHandle {
+    /// A handle with what a connector says of it.
+    pub(crate) fn new(rows: u64, bytes: u64, what: &impl Serialize) -> Result<Self> {
+        Ok(Self { rows, bytes, value: value(what)? })
+    }
+}
+
+fn value(of: &impl Serialize) -> Result<serde_json::Value> {
+    serde_json::to_value(of)
+        .map_err(|error| Error::internal(format!("a position is no JSON: {error}")))
 }
 
 /// What must be the same in a pipeline that goes on from a checkpoint.
@@ -260,8 +270,6 @@ pub struct SourceCheckpoint {
     pub name: String,
     /// Where it was.
     pub position: SourcePosition,
-    /// How its file starts.
-    pub start: SourceStart,
     /// Whether it was at its end, and the operators knew it.
     pub closed: bool,
     /// Its watermark, in milliseconds since the Unix epoch.
@@ -291,8 +299,10 @@ pub struct OperatorCheckpoint {
 pub struct SinkCheckpoint {
     /// Its name in the pipeline.
     pub name: String,
-    /// The output that it makes visible.
-    pub files: Vec<SinkFile>,
+    /// The connector that the handles belong to: `files`, `stdout`, ...
+    pub connector: String,
+    /// The output that it makes visible, by who writes it; one without rows has none.
+    pub handles: Vec<SinkHandle>,
 }
 
 impl Checkpoint {

@@ -14,8 +14,10 @@
 //! snapshot-retained-ms = 60000    # 5000 at least
 //!
 //! [source]
-//! path = "events.csv"
+//! connector = "file"              # or nexmark: events of that benchmark, generated
+//! path = "events.csv"             # a file, a directory, or a pattern as in "in/*.csv"
 //! format = "csv"                  # csv, ndjson or parquet; unless stated, what the extension says
+//! follow = false                  # go on with new files and lines, of a directory or pattern
 //! event-time = "date_time"
 //! watermark-delay-ms = 4000
 //! on-error = "fail"               # fail, skip or dead-letter
@@ -23,6 +25,7 @@
 //! final-newline = "required"      # or optional
 //! filter = { event_type = 2 }     # keep rows whose columns equal these
 //! rate-limit-rows-per-second = 0  # 0: no limit
+//! events = 1000000                # with connector = "nexmark"; unless stated, it goes on for ever
 //! [source.schema]                 # column = "type", where the operator's or a guess won't do
 //! seq = "int64"
 //!
@@ -41,10 +44,14 @@
 //!                                 # restart-backoff-ms, restart-backoff-limit-ms
 //!
 //! [sink]
-//! type = "files"                  # files, stdout or null
+//! type = "files"                  # files, paimon, stdout or null
 //! path = "out"                    # its own: files in it called part-<number>-<number>.<format>
 //!                                 # are the pipeline's, which removes those that no checkpoint has
 //! format = "csv"                  # csv, ndjson or parquet
+//! # with type = "paimon", where `path` is the warehouse:
+//! table = "default.bids"          # database and table; made if it is not there
+//! primary-key = ["bidder"]        # rows are changes of keys; unless stated, they are appended
+//! buckets = 1                     # of a table with a primary key that is made
 //! ```
 //!
 //! That is the short form, of one source, one operator and one sink. Where there are more, they
@@ -83,6 +90,7 @@ use crate::error::{Error, Result};
 use crate::graph::{self, Link};
 use crate::pipeline;
 use crate::restart::RestartPolicy;
+use crate::source as connectors;
 use howdah_runtime::{Limits, WasiGrant};
 use howdah_state::{ColumnType, KeyGroups};
 pub(crate) use section::enumerate;
@@ -210,13 +218,40 @@ pub enum FinalNewline {
     Optional,
 }
 
+/// A kind of source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceConnector {
+    /// A file, or those of a directory.
+    File,
+    /// Events of the Nexmark benchmark, generated in the process.
+    Nexmark {
+        /// How many; `None`: it goes on for ever.
+        events: Option<u64>,
+    },
+}
+
+impl SourceConnector {
+    /// As the pipeline file writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Nexmark { .. } => "nexmark",
+        }
+    }
+}
+
 /// What to read.
 #[derive(Debug, Clone)]
 pub struct SourceConfig {
     /// Its name in the pipeline; `source` in the short form.
     pub name: String,
-    /// The file.
+    /// What kind of source.
+    pub connector: SourceConnector,
+    /// The file, a directory, or a path whose last part is a pattern with `*` and `?`. Of a source
+    /// that reads no files the name of its connector.
     pub path: Located<PathBuf>,
+    /// Whether new files and lines are waited for, where there are several files.
+    pub follow: bool,
     /// The path as the pipeline file writes it.
     pub stated_path: String,
     /// Its format.
@@ -292,6 +327,8 @@ pub struct OperatorConfig {
 pub enum SinkType {
     /// Files in a directory, which appear when their checkpoint is complete.
     Files,
+    /// A Paimon table.
+    Paimon,
     /// Standard output.
     Stdout,
     /// Nowhere; rows are counted.
@@ -299,13 +336,18 @@ pub enum SinkType {
 }
 
 impl SinkType {
-    const CHOICES: &[(&str, Self)] =
-        &[("files", Self::Files), ("stdout", Self::Stdout), ("null", Self::Null)];
+    const CHOICES: &[(&str, Self)] = &[
+        ("files", Self::Files),
+        ("paimon", Self::Paimon),
+        ("stdout", Self::Stdout),
+        ("null", Self::Null),
+    ];
 
     /// As the pipeline file writes it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Files => "files",
+            Self::Paimon => "paimon",
             Self::Stdout => "stdout",
             Self::Null => "null",
         }
@@ -321,12 +363,27 @@ pub struct SinkConfig {
     pub line: u32,
     /// What kind of sink.
     pub sink_type: SinkType,
-    /// The directory of a files sink.
+    /// The directory of a files sink, the warehouse of a table.
     pub path: Option<Located<PathBuf>>,
-    /// The directory as the pipeline file writes it.
+    /// The directory as the pipeline file writes it; of a table that of the table.
     pub stated_path: Option<String>,
+    /// The table of a Paimon sink.
+    pub table: Option<TableConfig>,
     /// The format of files and of standard output.
     pub format: Format,
+}
+
+/// A table that rows are written to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableConfig {
+    /// The database.
+    pub database: String,
+    /// The name in it.
+    pub table: String,
+    /// Columns of the primary key; empty: rows are appended.
+    pub primary_key: Vec<String>,
+    /// Buckets of a table with a primary key that is made.
+    pub buckets: u32,
 }
 
 /// The longest time that a setting may name: a year.
@@ -481,7 +538,9 @@ impl PipelineConfig {
 
     fn missing_source(&self, source: &SourceConfig) -> Option<Error> {
         let path = &source.path;
-        let problem = problem(&path.value)?;
+        let may_be_many = connectors::has_many(&path.value);
+        let is_one = source.connector == SourceConnector::File && !may_be_many;
+        let problem = problem(&path.value).filter(|_| is_one)?;
         Some(self.error(path.line, format!("{} {problem}", path.value.display())))
     }
 

@@ -9,14 +9,14 @@
 
 use crate::checkpoint::{
     Checkpoint, Checkpoints, DeadLetterPosition, OperatorCheckpoint, Shape, SinkCheckpoint,
-    SinkFile, SourceCheckpoint, SourcePosition, SourceStart, StatePosition,
+    SinkHandle, SourceCheckpoint, SourcePosition, StatePosition,
 };
 use crate::clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::failure::Failure;
 use crate::handle::Event;
 use crate::progress::Counters;
-use crate::sink::Committer;
+use crate::sink::Sink;
 use crate::summary::CheckpointSummary;
 use crossbeam_channel::{Receiver, Sender, after, never, select};
 use howdah_state::{StateEvent, StateTable};
@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 const DURATIONS_LIMIT: usize = 10_000;
 
 /// What a source is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Command {
     /// Send a barrier; after the last one, end.
     Barrier {
@@ -36,6 +36,11 @@ pub(crate) enum Command {
         checkpoint: u64,
         /// Whether nothing follows.
         last: bool,
+    },
+    /// A checkpoint is complete.
+    Completed {
+        /// Where the source was at its barrier.
+        position: SourcePosition,
     },
 }
 
@@ -58,14 +63,16 @@ pub(crate) enum Report {
         /// Of which checkpoint.
         checkpoint: u64,
     },
-    /// A sink has closed a producer's file at a barrier.
+    /// A sink has prepared a producer's output at a barrier.
     Staged {
         /// Of which checkpoint.
         checkpoint: u64,
         /// Which sink.
         sink: usize,
-        /// The file; `None`: there were no rows.
-        file: Option<SinkFile>,
+        /// Of which producer.
+        subtask: u32,
+        /// The output; `None`: there were no rows.
+        handle: Option<SinkHandle>,
     },
     /// Somebody wants the pipeline to stop.
     Stop,
@@ -75,7 +82,6 @@ pub(crate) enum Report {
 #[derive(Debug, Clone)]
 pub(crate) struct SourceState {
     pub(crate) position: SourcePosition,
-    pub(crate) start: SourceStart,
     pub(crate) watermark: Option<i64>,
     pub(crate) closed: bool,
     pub(crate) dead_letters: Option<DeadLetterPosition>,
@@ -145,7 +151,7 @@ pub(crate) struct Coordinator {
     tables: Vec<Table>,
     checkpoints: Checkpoints,
     /// One for each sink.
-    committers: Vec<Committer>,
+    sinks: Vec<Box<dyn Sink>>,
     /// Oldest first.
     retained: VecDeque<Retained>,
     next_id: u64,
@@ -171,8 +177,8 @@ struct InFlight {
     /// One for each source.
     sources: Vec<Option<SourceState>>,
     frozen: usize,
-    /// For each sink the files that are closed, and how many that write to it had none.
-    staged: Vec<(Vec<SinkFile>, usize)>,
+    /// For each sink what is prepared, with who writes it, and how many had nothing.
+    staged: Vec<(Vec<(u32, SinkHandle)>, usize)>,
     /// Each with the number of its operator.
     states: Vec<(usize, StatePosition)>,
 }
@@ -200,7 +206,7 @@ impl Coordinator {
         links: Links,
         settings: Settings,
         tables: Vec<Table>,
-        (checkpoints, committers): (Checkpoints, Vec<Committer>),
+        (checkpoints, sinks): (Checkpoints, Vec<Box<dyn Sink>>),
         retained: Vec<Retained>,
         next_id: u64,
     ) -> Self {
@@ -211,7 +217,7 @@ impl Coordinator {
             settings,
             tables,
             checkpoints,
-            committers,
+            sinks,
             retained: retained.into(),
             next_id,
             in_flight: None,
@@ -350,12 +356,12 @@ impl Coordinator {
                 *known.ok_or_else(unknown)? = Some(state);
             }
             Report::Frozen { checkpoint } => self.flight(checkpoint)?.frozen += 1,
-            Report::Staged { checkpoint, sink, file } => {
+            Report::Staged { checkpoint, sink, subtask, handle } => {
                 let unknown = || Error::internal(format!("a report of sink {sink}"));
-                let (files, without) =
+                let (handles, without) =
                     self.flight(checkpoint)?.staged.get_mut(sink).ok_or_else(unknown)?;
-                match file {
-                    Some(file) => files.push(file),
+                match handle {
+                    Some(handle) => handles.push((subtask, handle)),
                     None => *without += 1,
                 }
             }
@@ -392,7 +398,7 @@ impl Coordinator {
         let mut staged = flight.staged.iter().zip(&self.settings.producers);
         flight.sources.iter().all(Option::is_some)
             && flight.frozen == self.settings.subtasks
-            && staged.all(|((files, without), producers)| files.len() + without == *producers)
+            && staged.all(|((handles, without), producers)| handles.len() + without == *producers)
             && flight.states.len() == self.tables.len()
     }
 
@@ -400,22 +406,23 @@ impl Coordinator {
     /// lets go of old checkpoints.
     fn complete(&mut self, mut flight: InFlight) -> Result<()> {
         let begun = flight.begun;
-        for failed in self.failed.drain(..) {
-            for ((files, _), (earlier, _)) in flight.staged.iter_mut().zip(failed.staged) {
-                files.extend(earlier);
+        for failed in self.failed.drain(..).rev() {
+            for ((handles, _), (mut earlier, _)) in flight.staged.iter_mut().zip(failed.staged) {
+                earlier.append(handles);
+                *handles = earlier;
             }
         }
         let checkpoint = self.document(flight);
-        for (committer, sink) in self.committers.iter().zip(&checkpoint.sinks) {
-            committer.seal(&sink.files)?;
+        for (sink, output) in self.sinks.iter_mut().zip(&checkpoint.sinks) {
+            sink.seal(&output.handles)?;
         }
         let document_bytes = self.checkpoints.write(&checkpoint)?;
-        for (committer, sink) in self.committers.iter_mut().zip(&checkpoint.sinks) {
-            committer.commit(&sink.files)?;
+        for (sink, output) in self.sinks.iter_mut().zip(&checkpoint.sinks) {
+            sink.commit(checkpoint.id, &output.handles)?;
         }
         let duration_ms = clock::whole_ms(clock::now() - begun);
-        let files = checkpoint.sinks.iter().flat_map(|sink| &sink.files);
-        let sink_bytes: u64 = files.map(|file| file.bytes).sum();
+        let handles = checkpoint.sinks.iter().flat_map(|sink| &sink.handles);
+        let sink_bytes: u64 = handles.map(|handle| handle.bytes).sum();
         self.summary.completed += 1;
         self.summary.last = Some(checkpoint.id);
         self.summary.bytes += document_bytes + sink_bytes;
@@ -428,6 +435,10 @@ impl Coordinator {
             duration_ms,
             rows_read: checkpoint.rows(),
         });
+        for (commands, source) in self.links.commands.iter().zip(checkpoint.sources) {
+            // A source is gone only when the pipeline fails.
+            let _ = commands.send(Command::Completed { position: source.position });
+        }
         Ok(())
     }
 
@@ -439,7 +450,6 @@ impl Coordinator {
             Some(SourceCheckpoint {
                 name: source.name.clone(),
                 position: state.position,
-                start: state.start,
                 closed: state.closed,
                 watermark: state.watermark,
                 dead_letters: state.dead_letters,
@@ -455,9 +465,15 @@ impl Coordinator {
         for operator in &mut operators {
             operator.states.sort_unstable_by(|a, b| a.state.cmp(&b.state));
         }
-        let sinks = shape.sinks.iter().zip(flight.staged).map(|(sink, (mut files, _))| {
-            files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-            SinkCheckpoint { name: sink.name.clone(), files }
+        let sinks = shape.sinks.iter().zip(&self.sinks).zip(flight.staged);
+        let sinks = sinks.map(|((shape, sink), (mut handles, _))| {
+            // Those of one subtask stay in the order of their checkpoints.
+            handles.sort_by_key(|(subtask, _)| *subtask);
+            SinkCheckpoint {
+                name: shape.name.clone(),
+                connector: sink.connector().to_owned(),
+                handles: handles.into_iter().map(|(_, handle)| handle).collect(),
+            }
         });
         let sinks = sinks.collect();
         Checkpoint { id: flight.id, time_ms: clock::epoch_ms(), shape, sources, operators, sinks }

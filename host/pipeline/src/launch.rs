@@ -3,7 +3,7 @@
 
 use crate::checkpoint::{Checkpoint, Checkpoints, OperatorCheckpoint, config_crc32};
 use crate::clock;
-use crate::config::{PipelineConfig, SinkType};
+use crate::config::PipelineConfig;
 use crate::coordinator::{Coordinator, Links, Settings, Table};
 use crate::dead_letter::DeadLetters;
 use crate::error::{Error, Result};
@@ -19,8 +19,8 @@ use crate::outlet::{Outlet, Outlets, Target};
 use crate::progress::Counters;
 use crate::reader::{RateLimit, Reader};
 use crate::restore::Restore;
-use crate::sink::{Committer, Sink, SinkMessage, Staging};
-use crate::source::{Source, Start};
+use crate::sink::{Sink, SinkMessage, SinkThread};
+use crate::source::Source;
 use crate::subtask::Subtask;
 use crate::watermark::Watermark;
 use arrow_schema::{Fields, Schema};
@@ -41,7 +41,7 @@ const REPORT_QUEUE: usize = 1_024;
 const EVENT_QUEUE: usize = 1_024;
 
 /// Room for the barriers that are on their way to a source: those of the checkpoints that may fail
-/// one after the other, and of the one in flight.
+/// one after the other, and of the one in flight; and for the news of the one before.
 fn command_queue(config: &PipelineConfig) -> usize {
     usize::try_from(config.checkpoint.tolerated_failures).unwrap_or(usize::MAX).saturating_add(2)
 }
@@ -56,7 +56,7 @@ pub(crate) struct Launch {
     /// One for each source.
     pub(crate) sources: Vec<OpenSource>,
     /// One for each sink.
-    pub(crate) committers: Vec<Committer>,
+    pub(crate) sinks: Vec<Box<dyn Sink>>,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) store: StateStore,
     /// The tables of all operators.
@@ -68,7 +68,6 @@ pub(crate) struct Launch {
 /// A source at the position that the run goes on from.
 pub(crate) struct OpenSource {
     pub(crate) source: Box<dyn Source>,
-    pub(crate) start: Start,
     pub(crate) dead_letters: Option<DeadLetters>,
 }
 
@@ -282,20 +281,17 @@ impl Launch {
             counters: Arc::clone(&shared.counters),
             failure: Arc::clone(&shared.failure),
         };
-        let staging = config.sinks.iter().zip(&self.committers).map(|(sink, committer)| Staging {
-            directory: committer.staging(),
-            format: sink.format,
-            header: sink.sink_type == SinkType::Files,
-            sync: config.checkpoint.sync,
-            base: shared.base,
-        });
-        let staging: Vec<Staging> = staging.collect();
         let producers = wires.producers_of_sinks(&graph);
+        let writers = self.sinks.iter().zip(&producers).enumerate();
+        let writers = writers.map(|(number, (sink, producers))| {
+            SinkThread::new(number, &**sink, *producers, shared.base)
+        });
+        let writers = writers.collect::<Result<Vec<_>>>()?;
         let coordinator = Coordinator::new(
             links,
-            settings(&config, &graph, &components, producers.clone()),
+            settings(&config, &graph, &components, producers),
             self.tables.clone(),
-            (self.checkpoints, self.committers),
+            (self.checkpoints, self.sinks),
             self.restore.retained,
             self.restore.next_id,
         );
@@ -334,10 +330,7 @@ impl Launch {
             let _ = outcome.try_send(done);
             result
         })?);
-        let sinks = config.sinks.iter().zip(staging).zip(wires.sinks).zip(producers).enumerate();
-        for (number, (((sink, staging), receiver), producers)) in sinks {
-            let output = graph.sinks.get(number).and_then(|node| node.output.clone());
-            let writer = Sink::new(number, staging, output, producers);
+        for ((sink, writer), receiver) in config.sinks.iter().zip(writers).zip(wires.sinks) {
             let (reports, failure) = (shared.reports.clone(), Arc::clone(&shared.failure));
             handle.threads.push(spawn(&role(&sink.name), failing, move || {
                 writer.run(&receiver, &reports, &failure)
@@ -416,7 +409,6 @@ fn readers(
             Reader {
                 number,
                 source: open.source,
-                start: open.start,
                 outlets: Outlets {
                     outlets,
                     counters: Arc::clone(&shared.counters),

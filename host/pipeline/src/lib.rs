@@ -40,6 +40,7 @@ mod isolation;
 mod launch;
 mod lock;
 mod meter;
+mod nexmark;
 mod outlet;
 mod paths;
 mod pipeline;
@@ -55,16 +56,18 @@ mod watermark;
 
 pub use checkpoint::{
     Checkpoint, CheckpointEntry, Checkpoints, DeadLetterPosition, InputShape, OperatorCheckpoint,
-    OperatorShape, Shape, SinkCheckpoint, SinkFile, SinkShape, SourceCheckpoint, SourcePosition,
-    SourceShape, SourceStart, StatePosition, StateShape,
+    OperatorShape, Shape, SinkCheckpoint, SinkHandle, SinkShape, SourceCheckpoint, SourcePosition,
+    SourceShape, StatePosition, StateShape,
 };
 pub use config::{
     BatchConfig, CheckpointConfig, FilterValue, FinalNewline, Format, Located, OnError,
-    OperatorConfig, PipelineConfig, SinkConfig, SinkType, SourceConfig,
+    OperatorConfig, PipelineConfig, SinkConfig, SinkType, SourceConfig, SourceConnector,
+    TableConfig,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use fit::{CheckpointFit, PipelineFit, StateFit, check_pipeline, check_state};
 pub use handle::{Event, Handle, Stopper};
+pub use nexmark::NexmarkEvents;
 pub use pipeline::{Pipeline, StartFrom, StartOptions};
 pub use restart::{RestartPolicy, Restarts};
 pub use summary::{CheckpointSummary, Progress, StateSummary, Summary};

@@ -11,8 +11,8 @@ use crate::launch::{Launch, OpenSource, RestoredNodes};
 use crate::lock::Lock;
 use crate::paths;
 use crate::restore::{FreshStart, Restore};
-use crate::sink::Committer;
-use crate::source::{self, Start};
+use crate::sink::{self, Sink};
+use crate::source::{self, Source};
 use crate::{dead_letter, directory};
 use howdah_runtime::{Component, Context, Engine, Inspection, Instance, LoadOptions, OperatorSpec};
 use howdah_state::{Clock, StateStore, StateTable, StoreOptions};
@@ -109,8 +109,8 @@ impl Pipeline {
         }
         // All that may refuse comes before all that changes something on disk.
         let sources = self.open_sources(checkpoint)?;
-        let mut committers =
-            self.claim_outputs(checkpoint.is_none() && from == StartFrom::Latest)?;
+        let begins = checkpoint.is_none() && from == StartFrom::Latest;
+        let mut sinks = self.open_sinks(checkpoint, begins)?;
 
         let fresh_start = match from {
             StartFrom::Fresh => Some(FreshStart::begin(state_directory, sync)?),
@@ -119,17 +119,17 @@ impl Pipeline {
         // Documents go first: no crash may leave one whose output is gone.
         let checkpoints = Checkpoints::open(state_directory, sync)?;
         checkpoints.remove(&restore.obsolete)?;
-        let open = |(source, start, claim): (_, _, Option<dead_letter::Claim>)| {
+        let open = |(source, claim): (_, Option<dead_letter::Claim>)| {
             let dead_letters = claim.map(dead_letter::Claim::open).transpose()?;
-            Ok(OpenSource { source, start, dead_letters })
+            Ok(OpenSource { source, dead_letters })
         };
         let sources = sources.into_iter().map(open).collect::<Result<Vec<_>>>()?;
-        for (sink, committer) in self.config.sinks.iter().zip(&mut committers) {
-            let files = checkpoint.map(|checkpoint| {
-                let files = checkpoint.sink(&sink.name).map(|sink| sink.files.as_slice());
-                (checkpoint.id, files.unwrap_or_default())
+        for (config, sink) in self.config.sinks.iter().zip(&mut sinks) {
+            let handles = checkpoint.map(|checkpoint| {
+                let handles = checkpoint.sink(&config.name).map(|sink| sink.handles.as_slice());
+                (checkpoint.id, handles.unwrap_or_default())
             });
-            committer.recover(files)?;
+            sink.recover(handles)?;
         }
         if let Some(fresh_start) = fresh_start {
             fresh_start.end()?;
@@ -144,7 +144,7 @@ impl Pipeline {
             lock,
             restore,
             sources,
-            committers,
+            sinks,
             checkpoints,
             store,
             tables,
@@ -192,31 +192,44 @@ impl Pipeline {
     fn open_sources(
         &self,
         checkpoint: Option<&Checkpoint>,
-    ) -> Result<Vec<(Box<dyn source::Source>, Start, Option<dead_letter::Claim>)>> {
+    ) -> Result<Vec<(Box<dyn Source>, Option<dead_letter::Claim>)>> {
         let (state_directory, sync) = (&self.config.state_directory, self.config.checkpoint.sync);
         let open = |(config, node): (&SourceConfig, &SourceNode)| {
             let stored = checkpoint.and_then(|checkpoint| checkpoint.source(&config.name));
-            let position = stored.map(|stored| stored.position);
+            let position = stored.map(|stored| &stored.position);
             let source = source::open(config, Arc::clone(&node.plan), position)?;
-            let start = Start::read(&config.path.value)?;
-            if let Some(stored) = stored {
-                start.check(&config.path.value, stored.start)?;
-            }
-            let Some(path) = config.dead_letter_file() else { return Ok((source, start, None)) };
+            let Some(path) = config.dead_letter_file() else { return Ok((source, None)) };
             let letters = stored.and_then(|stored| stored.dead_letters.as_ref());
             let owner = (state_directory.as_path(), config.name.as_str());
             let claim = dead_letter::Claim::check(path, owner, letters, sync)?;
-            Ok((source, start, Some(claim)))
+            Ok((source, Some(claim)))
         };
         self.config.sources.iter().zip(&self.graph.sources).map(open).collect()
     }
 
     /// Takes possession of where the sinks write. `begins`: there must be no output yet.
-    fn claim_outputs(&self, begins: bool) -> Result<Vec<Committer>> {
-        let claim = |(sink, node): (&SinkConfig, &SinkNode)| {
-            let committer = Committer::claim(&self.config, sink, node.output.as_ref())?;
-            if begins && committer.has_parts()? {
-                let path = sink.path.as_ref().map(|path| path.value.display().to_string());
+    fn open_sinks(
+        &self,
+        checkpoint: Option<&Checkpoint>,
+        begins: bool,
+    ) -> Result<Vec<Box<dyn Sink>>> {
+        let open = |(config, node): (&SinkConfig, &SinkNode)| {
+            let sink = sink::open(&sink::Opening {
+                pipeline: &self.config.name,
+                state_directory: &self.config.state_directory,
+                sync: self.config.checkpoint.sync,
+                config,
+                output: node.output.as_ref(),
+            });
+            let sink = sink.map_err(|error| match error.kind() {
+                ErrorKind::Config => error.at(&self.config.file, config.line),
+                _ => error,
+            })?;
+            if let Some(stored) = checkpoint.and_then(|stored| stored.sink(&config.name)) {
+                sink::check_connector(sink.connector(), &stored.connector)?;
+            }
+            if begins && sink.has_output()? {
+                let path = config.path.as_ref().map(|path| path.value.display().to_string());
                 let message = format!(
                     "the output directory {} has output of an earlier run, but {} has no \
                      checkpoint that it belongs to; start with --fresh to remove it",
@@ -225,9 +238,9 @@ impl Pipeline {
                 );
                 return Err(Error::new(ErrorKind::Incompatible, message));
             }
-            Ok(committer)
+            Ok(sink)
         };
-        self.config.sinks.iter().zip(&self.graph.sinks).map(claim).collect()
+        self.config.sinks.iter().zip(&self.graph.sinks).map(open).collect()
     }
 
     /// Opens the tables of all states and timers.

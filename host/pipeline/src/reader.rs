@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::failure::Failure;
 use crate::outlet::Outlets;
 use crate::progress::Counters;
-use crate::source::{Rejected, Source, Start};
+use crate::source::{Next, Rejected, Source};
 use crate::watermark::Watermark;
 use crossbeam_channel::{Receiver, Sender};
 use howdah_runtime::Output;
@@ -24,7 +24,6 @@ pub(crate) struct Reader {
     /// Which source it is.
     pub(crate) number: usize,
     pub(crate) source: Box<dyn Source>,
-    pub(crate) start: Start,
     pub(crate) outlets: Outlets,
     /// `None`: rows have no event times.
     pub(crate) watermark: Option<Watermark>,
@@ -47,8 +46,9 @@ impl Reader {
     /// Reads until the last barrier, a failure, or the end of those it talks to.
     pub(crate) fn run(mut self) -> Result<()> {
         self.counters.source(self.number, |source| {
-            source.bytes_total.set(self.source.length_bytes());
-            source.bytes_read.set(self.source.position().byte_offset);
+            let progress = self.source.progress();
+            source.bytes_total.set(progress.bytes_total);
+            source.bytes_read.set(progress.bytes_read);
         });
         if self.read()?.is_break() || self.close().is_break() {
             return Ok(());
@@ -64,16 +64,22 @@ impl Reader {
 
     /// Reads to the end of the input.
     fn read(&mut self) -> Result<ControlFlow<()>> {
+        let mut idle_until = None;
         let rows_limit = self.rate_limit.as_ref().map_or(BATCH_ROWS, RateLimit::batch_rows);
         loop {
-            if self.failure.is_raised() || self.obey_all()?.is_break() {
+            if self.failure.is_raised() || self.obey_all(idle_until.take())?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
-            let rows_before = self.source.position().rows;
-            let Some(batch) = self.source.next_batch(rows_limit)? else {
-                return Ok(ControlFlow::Continue(()));
+            let rows_before = self.source.progress().rows;
+            let batch = match self.source.next(rows_limit)? {
+                Next::Batch(batch) => batch,
+                Next::Idle(wait) => {
+                    idle_until = Some(clock::now() + wait);
+                    continue;
+                }
+                Next::End => return Ok(ControlFlow::Continue(())),
             };
-            let read = self.source.position().rows.saturating_sub(rows_before);
+            let read = self.source.progress().rows.saturating_sub(rows_before);
             self.closed = false;
             self.set_aside(&batch.rejected)?;
             let before = self.watermark();
@@ -100,11 +106,13 @@ impl Reader {
         }
     }
 
-    /// Obeys the commands that are there; with a rate limit, those that come until it is time
-    /// to read on.
-    fn obey_all(&mut self) -> Result<ControlFlow<()>> {
+    /// Obeys the commands that are there; with a rate limit, or an idle source, those that come
+    /// until it is time to read on.
+    fn obey_all(&mut self, idle_until: Option<Instant>) -> Result<ControlFlow<()>> {
         loop {
-            let wait = self.rate_limit.as_ref().and_then(RateLimit::wait);
+            let limited = self.rate_limit.as_ref().and_then(RateLimit::wait);
+            let idle = idle_until.map(|until| until.saturating_duration_since(clock::now()));
+            let wait = limited.max(idle.filter(|idle| !idle.is_zero()));
             let command = match wait {
                 Some(wait) => match self.outlets.meter.idle(|| self.commands.recv_timeout(wait)) {
                     Ok(command) => command,
@@ -124,15 +132,19 @@ impl Reader {
     }
 
     fn obey(&mut self, command: Command) -> Result<ControlFlow<()>> {
-        let Command::Barrier { checkpoint, last } = command;
+        let (checkpoint, last) = match command {
+            Command::Barrier { checkpoint, last } => (checkpoint, last),
+            Command::Completed { position } => {
+                self.source.checkpoint_completed(&position)?;
+                return Ok(ControlFlow::Continue(()));
+            }
+        };
         let dead_letters = match &mut self.dead_letters {
             Some(letters) => Some(letters.seal()?),
             None => self.earlier_dead_letters.clone(),
         };
-        let position = self.source.position();
         let state = SourceState {
-            position,
-            start: self.start.before(position.byte_offset),
+            position: self.source.position()?,
             watermark: self.watermark(),
             closed: self.closed,
             dead_letters,
@@ -140,12 +152,18 @@ impl Reader {
         if self.outlets.barrier(checkpoint, last).is_break() {
             return Ok(ControlFlow::Break(()));
         }
-        let reported = self.reports.send(Report::Source { checkpoint, source: self.number, state });
-        Ok(if last || reported.is_err() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        })
+        let report = Report::Source { checkpoint, source: self.number, state };
+        if self.reports.send(report).is_err() {
+            return Ok(ControlFlow::Break(()));
+        }
+        if last {
+            // The source hears of that checkpoint, too. A pipeline that fails drops the sender.
+            while let Ok(Command::Completed { position }) = self.commands.recv() {
+                self.source.checkpoint_completed(&position)?;
+            }
+            return Ok(ControlFlow::Break(()));
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
     /// The input is at its end. Those who take the rows hear of it once, however often the
@@ -185,7 +203,9 @@ impl Reader {
         self.counters.rows_filtered.add_u64(filtered);
         self.counters.rows_in.add(kept);
         self.counters.source(self.number, |source| {
-            source.bytes_read.set(self.source.position().byte_offset);
+            let progress = self.source.progress();
+            source.bytes_total.set(progress.bytes_total);
+            source.bytes_read.set(progress.bytes_read);
             source.set_watermark(self.watermark());
         });
     }

@@ -1,24 +1,154 @@
-//! Writes what the operator emits: to files that appear when their checkpoint is complete.
-//!
-//! Each subtask has an open file in a staging directory. At its barrier the file is closed, and
-//! made durable; the names go into the checkpoint document. Once the document is written, the
-//! files are committed: renamed into the output directory, or printed.
+//! Where rows go to: the contract of a sink, the connectors that keep it, and the thread that
+//! writes.
 
+#[cfg(test)]
+mod conformance;
 mod encoder;
-mod output;
+mod files;
+mod null;
 mod staged;
+mod stdout;
+mod table;
 
-use crate::checkpoint::SinkFile;
-use crate::config::Format;
+use crate::checkpoint::SinkHandle;
+use crate::config::{PipelineConfig, SinkConfig, SinkType};
 use crate::coordinator::Report;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::failure::Failure;
 use crossbeam_channel::{Receiver, Sender};
 pub(crate) use encoder::OP_COLUMN;
 use howdah_runtime::{Output, OutputSpec};
-pub(crate) use output::{Committer, STDOUT_STAGING};
-use staged::StagedFile;
-use std::path::PathBuf;
+use std::fmt;
+use std::path::Path;
+pub(crate) use stdout::STAGING as STDOUT_STAGING;
+
+/// A place that rows go to, each of them once.
+///
+/// What a checkpoint covers becomes visible when it is complete, in two phases: a
+/// [`SinkWriter`] of each subtask prepares at the barrier, and once the checkpoint document
+/// with all handles is durable, [`commit`](Self::commit) makes them visible. The contract, which
+/// `conformance` tests for every connector:
+///
+/// - *Opening* takes possession: another pipeline's place, and one in use, are refused. It
+///   changes nothing that is visible.
+/// - *Handles* say all by themselves what is to be committed, to another process after a crash,
+///   too.
+/// - *Commit* may be called again for the same checkpoint, in another process, and when some of
+///   its handles were committed before the crash: everything is visible once.
+/// - *Recover* is called once, before any writer is made: the handles of the checkpoint that the
+///   run goes on from are committed, and everything that no checkpoint up to it covers is gone,
+///   be it prepared, half written, or visible. Without a checkpoint all output of the pipeline
+///   is gone. What is not the pipeline's stays.
+/// - *Errors* end the run; the next one recovers.
+pub(crate) trait Sink: Send {
+    /// The name of the connector, which handles are tagged with.
+    fn connector(&self) -> &'static str;
+
+    /// Whether it has output of checkpoints.
+    fn has_output(&self) -> Result<bool>;
+
+    /// Brings the output to a checkpoint and its handles; `None`: to the beginning.
+    fn recover(&mut self, checkpoint: Option<(u64, &[SinkHandle])>) -> Result<()>;
+
+    /// A writer for the rows of a subtask. `base` is the checkpoint that the run went on from, 0
+    /// for none.
+    fn writer(&self, subtask: u32, base: u64) -> Result<Box<dyn SinkWriter>>;
+
+    /// The handles are about to be named in the document of their checkpoint: what they stand
+    /// for must last from here on. Costs that all subtasks share belong here.
+    fn seal(&mut self, handles: &[SinkHandle]) -> Result<()> {
+        let _ = handles;
+        Ok(())
+    }
+
+    /// The checkpoint is complete: makes its output visible.
+    fn commit(&mut self, checkpoint: u64, handles: &[SinkHandle]) -> Result<()>;
+}
+
+/// Writes what a subtask emits; nobody sees it before it is committed.
+pub(crate) trait SinkWriter: Send {
+    /// Rows, in their order.
+    fn write(&mut self, rows: &Output) -> Result<()>;
+
+    /// The subtask's barrier: what was written since the one before belongs to this checkpoint.
+    /// It is durable but for what [`Sink::seal`] does; `None`: there were no rows. A writer that
+    /// is dropped before leaves nothing visible.
+    fn prepare(&mut self, checkpoint: u64) -> Result<Option<SinkHandle>>;
+}
+
+/// What a sink is opened with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Opening<'a> {
+    /// The name of the pipeline.
+    pub(crate) pipeline: &'a str,
+    /// Its state directory, for what is nowhere visible.
+    pub(crate) state_directory: &'a Path,
+    /// Whether what is prepared must outlast a power failure.
+    pub(crate) sync: bool,
+    pub(crate) config: &'a SinkConfig,
+    /// The operator's output; `None`: it has none.
+    pub(crate) output: Option<&'a OutputSpec>,
+}
+
+/// Opens the sink of a pipeline.
+pub(crate) fn open(opening: &Opening<'_>) -> Result<Box<dyn Sink>> {
+    Ok(match opening.config.sink_type {
+        SinkType::Files => Box::new(files::Files::open(opening)?),
+        SinkType::Paimon => Box::new(table::Table::open(opening)?),
+        SinkType::Stdout => Box::new(stdout::Stdout::open(opening)?),
+        SinkType::Null => Box::new(null::Null),
+    })
+}
+
+/// A sink that keeps nothing.
+#[cfg(test)]
+pub(crate) fn null() -> Box<dyn Sink> {
+    Box::new(null::Null)
+}
+
+/// Refuses the handles of another connector.
+pub(crate) fn check_connector(wanted: &str, found: &str) -> Result<()> {
+    if wanted == found {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Incompatible,
+        format!(
+            "the checkpoint has output for a sink with connector `{found}`, and the pipeline file \
+             says `{wanted}`; bring the old one back, or start afresh with --fresh"
+        ),
+    ))
+}
+
+/// A handle that its own connector cannot read.
+fn unreadable(connector: &str, error: &dyn fmt::Display) -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        format!(
+            "the checkpoint's output for connector `{connector}` cannot be read: {error}; start \
+             from an earlier checkpoint with --checkpoint, or afresh with --fresh"
+        ),
+    )
+}
+
+impl PipelineConfig {
+    /// Whether there is output of an earlier run, which a fresh start would remove.
+    ///
+    /// Fails when the output directory, or the table, cannot be read.
+    pub fn has_output(&self) -> Result<bool> {
+        for sink in &self.sinks {
+            let has_output = match (&sink.path, &sink.table) {
+                (Some(path), Some(table)) => table::has_output(&path.value, table, &self.name)?,
+                (Some(path), None) => files::has_parts(&path.value)?,
+                (None, _) => false,
+            };
+            if has_output {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
 
 /// What travels to the sink.
 #[derive(Debug)]
@@ -39,44 +169,19 @@ pub(crate) enum SinkMessage {
     },
 }
 
-/// How files are written.
-#[derive(Debug, Clone)]
-pub(crate) struct Staging {
-    /// Where they are until they are committed; `None`: nothing is written.
-    pub(crate) directory: Option<PathBuf>,
-    /// Their format.
-    pub(crate) format: Format,
-    /// Whether a CSV file begins with a header: not when its rows are printed after others.
-    pub(crate) header: bool,
-    /// Whether a file is durable before the checkpoint counts.
-    pub(crate) sync: bool,
-    /// The checkpoint that the run went on from, 0 for none: with it no staged file has the
-    /// name of one that a checkpoint of an earlier run may still have to commit.
-    pub(crate) base: u64,
-}
-
 /// The thread that writes.
-pub(crate) struct Sink {
+pub(crate) struct SinkThread {
     /// Which sink it is.
     number: usize,
-    staging: Staging,
-    output: Option<OutputSpec>,
-    /// For each subtask its open file.
-    files: Vec<Option<StagedFile>>,
-    /// Numbers staged files.
-    next_file: u64,
+    /// One for each that writes to it.
+    writers: Vec<Box<dyn SinkWriter>>,
 }
 
-impl Sink {
-    /// A sink for an output, of so many producers; `None`: there is none.
-    pub(crate) fn new(
-        number: usize,
-        staging: Staging,
-        output: Option<OutputSpec>,
-        producers: usize,
-    ) -> Self {
-        let files = (0..producers).map(|_| None).collect();
-        Self { number, staging, output, files, next_file: 1 }
+impl SinkThread {
+    /// A thread for a sink that so many write to.
+    pub(crate) fn new(number: usize, sink: &dyn Sink, producers: usize, base: u64) -> Result<Self> {
+        let writers = (0..).zip(0..producers).map(|(subtask, _)| sink.writer(subtask, base));
+        Ok(Self { number, writers: writers.collect::<Result<_>>()? })
     }
 
     /// Writes until all subtasks have ended.
@@ -92,14 +197,17 @@ impl Sink {
             }
             match message {
                 SinkMessage::Rows { subtask, outputs } => {
-                    for output in &outputs {
-                        self.write(subtask, output)?;
+                    let writer = self.writer(subtask)?;
+                    let some = outputs.iter().filter(|output| output.batch.num_rows() > 0);
+                    for output in some {
+                        writer.write(output)?;
                     }
                 }
                 SinkMessage::Barrier { subtask, checkpoint } => {
-                    let file = self.seal(subtask, checkpoint)?;
-                    if reports.send(Report::Staged { checkpoint, sink: self.number, file }).is_err()
-                    {
+                    let handle = self.writer(subtask)?.prepare(checkpoint)?;
+                    let sink = self.number;
+                    let report = Report::Staged { checkpoint, sink, subtask, handle };
+                    if reports.send(report).is_err() {
                         break;
                     }
                 }
@@ -108,31 +216,12 @@ impl Sink {
         Ok(())
     }
 
-    fn write(&mut self, subtask: u32, rows: &Output) -> Result<()> {
-        let (Some(directory), Some(output)) = (&self.staging.directory, &self.output) else {
-            return Ok(());
-        };
+    fn writer(&mut self, subtask: u32) -> Result<&mut dyn SinkWriter> {
         let index = usize::try_from(subtask).unwrap_or(usize::MAX);
-        let Some(file) = self.files.get_mut(index).filter(|_| rows.batch.num_rows() > 0) else {
-            return Ok(());
-        };
-        let file = match file {
-            Some(file) => file,
-            None => {
-                let (base, number) = (self.staging.base, self.next_file);
-                let name = format!("{base}-{number}-{subtask}.{}", self.staging.format.name());
-                self.next_file += 1;
-                file.insert(StagedFile::create(directory, name, &self.staging, output)?)
-            }
-        };
-        file.write(rows)
-    }
-
-    fn seal(&mut self, subtask: u32, checkpoint: u64) -> Result<Option<SinkFile>> {
-        let index = usize::try_from(subtask).unwrap_or(usize::MAX);
-        let Some(file) = self.files.get_mut(index).and_then(Option::take) else { return Ok(None) };
-        let name = format!("part-{checkpoint}-{subtask}.{}", self.staging.format.name());
-        file.seal(name).map(Some)
+        match self.writers.get_mut(index) {
+            Some(writer) => Ok(writer.as_mut()),
+            None => Err(Error::internal(format!("the sink has no subtask {subtask}"))),
+        }
     }
 }
 

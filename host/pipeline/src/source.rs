@@ -1,30 +1,88 @@
-//! Reads rows from a file: only the columns that are needed, from any position.
+//! Where rows come from: the contract of a source, and the connectors that keep it.
 
-mod chunk;
 mod column_builder;
-mod csv;
+mod columnar;
+#[cfg(test)]
+mod conformance;
+mod file;
 mod infer;
-mod ndjson;
-mod parquet;
+mod nexmark;
 mod plan;
 mod reject;
 mod rows;
-mod start;
 
 use crate::checkpoint::SourcePosition;
-use crate::config::{Format, SourceConfig};
-use crate::error::Result;
+use crate::config::{SourceConfig, SourceConnector};
+use crate::error::{Error, ErrorKind, Result};
 use arrow_array::RecordBatch;
 pub(crate) use plan::{FileShape, Plan, Wanted, widens};
 pub(crate) use reject::Rejected;
-pub(crate) use start::Start;
+use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Rows that are read before a batch is handed on, at most this many times the rows that
 /// the batch may have: a filter that keeps little must not hold up barriers.
 const READ_FACTOR: usize = 8;
 
-/// Rows of a source, in the order of the file.
+/// A stream of rows that can be read again from where a checkpoint left it.
+///
+/// One thread owns a source and makes all calls. The contract, which `conformance` tests for
+/// every connector:
+///
+/// - *Position.* [`position`](Self::position) stands between two rows: after all rows that
+///   [`next`](Self::next) has returned, filtered and malformed ones included, and before all
+///   others. A source that is opened there returns exactly the others, in the same order, with
+///   the same event times; where batches end may differ. The position survives the process, and
+///   says all by itself where it is: no file of the connector's own may be needed beside it.
+/// - *Changed input.* What a position refers to may have changed since. A connector that cannot
+///   go on exactly there refuses to open, with the way out, and never skips or repeats rows.
+/// - *Time.* `next` waits for no input. What is not there yet is [`Next::Idle`], and barriers
+///   go by in the meantime. Work of a call is bounded by `rows_limit` rows, times
+///   `READ_FACTOR` if they are filtered.
+/// - *The end.* After [`Next::End`] every call returns it again. A source that says it is
+///   bounded comes to its end; another one comes to it never, or when it is told from outside.
+/// - *Checkpoints.* Each position that goes into a checkpoint was asked for at its barrier.
+///   [`checkpoint_completed`](Self::checkpoint_completed) follows once that checkpoint is
+///   durable; it may be left out, for a crash comes in between, and a connector acknowledges
+///   what is before the position at the next open too.
+/// - *Errors.* After an error the source is dropped. Opening it again at the last checkpoint's
+///   position is the recovery.
+pub(crate) trait Source: Send {
+    /// The next rows, `rows_limit` at most.
+    fn next(&mut self, rows_limit: usize) -> Result<Next>;
+
+    /// How far it has come. Cheap: asked for around every batch.
+    fn progress(&self) -> Progress;
+
+    /// Where the next row is, for a checkpoint. Asked for at barriers.
+    fn position(&self) -> Result<SourcePosition>;
+
+    /// Whether it comes to its end by itself.
+    #[allow(dead_code, reason = "every source is, so far")]
+    fn is_bounded(&self) -> bool;
+
+    /// The checkpoint whose barrier asked for this position is durable: nothing before it is
+    /// read again. The place to acknowledge or to let go.
+    fn checkpoint_completed(&mut self, position: &SourcePosition) -> Result<()> {
+        let _ = position;
+        Ok(())
+    }
+}
+
+/// What a source has to give.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// Rows. There may be none, when all that were read are filtered out.
+    Batch(SourceBatch),
+    /// Nothing now; worth asking again after this time.
+    Idle(Duration),
+    /// Nothing any more.
+    End,
+}
+
+/// Rows of a source, in its order.
 #[derive(Debug)]
 pub(crate) struct SourceBatch {
     /// With the columns of the operator's input.
@@ -37,40 +95,80 @@ pub(crate) struct SourceBatch {
     pub(crate) rejected: Vec<Rejected>,
 }
 
-/// A file that is read from front to back.
-pub(crate) trait Source: Send {
-    /// The next rows, `rows_limit` at most; `None` at the end of the file. A batch may be
-    /// empty.
-    fn next_batch(&mut self, rows_limit: usize) -> Result<Option<SourceBatch>>;
-
-    /// Where the next row is.
-    fn position(&self) -> SourcePosition;
-
-    /// The size of the file when it was opened.
-    fn length_bytes(&self) -> u64;
+/// How far a source has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Progress {
+    /// Rows that were read, filtered and malformed ones included, since its beginning.
+    pub(crate) rows: u64,
+    /// Bytes that were read; 0 where rows are no bytes.
+    pub(crate) bytes_read: u64,
+    /// Bytes that are there to be read, as far as that is known.
+    pub(crate) bytes_total: u64,
 }
 
-/// What columns the file has, and of what types they seem to be.
+/// Whether a path means the files of a directory.
+pub(crate) fn has_many(path: &Path) -> bool {
+    file::has_many(path)
+}
+
+/// What columns the source has, and of what types they seem to be.
 pub(crate) fn inspect(config: &SourceConfig) -> Result<FileShape> {
-    match config.format {
-        Format::Csv => csv::inspect(config),
-        Format::Ndjson => ndjson::inspect(config),
-        Format::Parquet => parquet::inspect(config),
+    match config.connector {
+        SourceConnector::File => file::inspect(config),
+        SourceConnector::Nexmark { .. } => Ok(nexmark::inspect()),
     }
 }
 
-/// Opens the file at a position; `None`: at its first row.
+/// Opens a source at a position; `None`: at its first row.
 pub(crate) fn open(
     config: &SourceConfig,
     plan: Arc<Plan>,
-    position: Option<SourcePosition>,
+    position: Option<&SourcePosition>,
 ) -> Result<Box<dyn Source>> {
-    Ok(match config.format {
-        Format::Csv => Box::new(csv::CsvSource::open(config, plan, position)?),
-        Format::Ndjson => Box::new(ndjson::NdjsonSource::open(config, plan, position)?),
-        Format::Parquet => Box::new(parquet::ParquetSource::open(config, plan, position)?),
-    })
+    match config.connector {
+        SourceConnector::File => file::open(config, plan, position),
+        SourceConnector::Nexmark { events } => {
+            check_connector(nexmark::CONNECTOR, position)?;
+            Ok(Box::new(nexmark::NexmarkSource::open(config, events, plan, position)))
+        }
+    }
+}
+
+/// Refuses the position of another connector.
+fn check_connector(wanted: &str, position: Option<&SourcePosition>) -> Result<()> {
+    let Some(position) = position.filter(|position| position.connector != wanted) else {
+        return Ok(());
+    };
+    Err(Error::new(
+        ErrorKind::Incompatible,
+        format!(
+            "the checkpoint has the position of a source with connector `{}`, and the pipeline \
+             file says `{wanted}`; bring the old one back, or start afresh with --fresh",
+            position.connector
+        ),
+    ))
+}
+
+/// A position that its own connector cannot read.
+fn unreadable(connector: &str, error: &dyn fmt::Display) -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        format!(
+            "the checkpoint's position of connector `{connector}` cannot be read: {error}; start \
+             from an earlier checkpoint with --checkpoint, or afresh with --fresh"
+        ),
+    )
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_position_of_another_connector_is_refused() {
+        let position = SourcePosition::new("kafka", 0, &()).expect("a position");
+        let error = check_connector("file", Some(&position)).expect_err("refused");
+        assert_eq!(error.kind(), ErrorKind::Incompatible);
+        assert!(error.to_string().contains("`kafka`"), "{error}");
+    }
+}

@@ -46,8 +46,13 @@ pub(crate) fn example(id: u64) -> Checkpoint {
         },
         sources: vec![SourceCheckpoint {
             name: "source".into(),
-            position: SourcePosition { byte_offset: 1_000, rows: 10, lines: 11 },
-            start: SourceStart { bytes: 1_000, crc32: 7 },
+            position: SourcePosition {
+                connector: "file".into(),
+                rows: 10,
+                at: serde_json::json!({
+                    "byte-offset": 1_000, "lines": 11, "start": {"bytes": 1_000, "crc32": 7},
+                }),
+            },
             closed: false,
             watermark: Some(1_699_999_996_000),
             dead_letters: None,
@@ -64,11 +69,11 @@ pub(crate) fn example(id: u64) -> Checkpoint {
         }],
         sinks: vec![SinkCheckpoint {
             name: "sink".into(),
-            files: vec![SinkFile {
-                staged: "4-0.csv".into(),
-                name: "part-7-0.csv".into(),
+            connector: "files".into(),
+            handles: vec![SinkHandle {
                 rows: 10,
                 bytes: 100,
+                value: serde_json::json!({"staged": "4-0.csv", "name": "part-7-0.csv"}),
             }],
         }],
     }
@@ -117,7 +122,7 @@ fn a_document_is_one_json_object() {
     let bytes = encode(&example(7)).expect("encoded");
     let json: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
     assert_eq!(json["howdah-checkpoint"], 2);
-    assert_eq!(json["body"]["sources"][0]["position"]["byte-offset"], 1_000);
+    assert_eq!(json["body"]["sources"][0]["position"]["at"]["byte-offset"], 1_000);
 }
 
 /// `example(7)` as version 1 wrote it.

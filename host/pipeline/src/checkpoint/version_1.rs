@@ -1,11 +1,11 @@
 //! Documents of version 1, of pipelines with one source, one operator and one sink.
 
 use super::{
-    DeadLetterPosition, InputShape, OperatorCheckpoint, OperatorShape, SinkCheckpoint, SinkFile,
-    SinkShape, SourceCheckpoint, SourcePosition, SourceShape, SourceStart, StatePosition,
-    StateShape,
+    DeadLetterPosition, InputShape, OperatorCheckpoint, OperatorShape, SinkCheckpoint, SinkHandle,
+    SinkShape, SourceCheckpoint, SourcePosition, SourceShape, StatePosition, StateShape,
 };
 use serde::Deserialize;
+use serde_json::json;
 
 /// What was a checkpoint.
 #[derive(Debug, Deserialize)]
@@ -17,13 +17,40 @@ pub(super) struct Checkpoint {
     component: String,
     #[serde(default)]
     config_crc32: Option<u32>,
-    source: SourcePosition,
-    source_start: SourceStart,
+    source: FilePosition,
+    source_start: FileStart,
     closed: bool,
     watermark: Option<i64>,
     states: Vec<StatePosition>,
-    sink: Vec<SinkFile>,
+    sink: Vec<File>,
     dead_letters: Option<DeadLetterPosition>,
+}
+
+/// Where the source, a file, was.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct FilePosition {
+    byte_offset: u64,
+    rows: u64,
+    lines: u64,
+}
+
+/// How it started.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct FileStart {
+    bytes: u64,
+    crc32: u32,
+}
+
+/// A file of the sink.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct File {
+    staged: String,
+    name: String,
+    rows: u64,
+    bytes: u64,
 }
 
 /// What was the shape of a pipeline.
@@ -51,14 +78,26 @@ struct Shape {
 impl From<Checkpoint> for super::Checkpoint {
     fn from(old: Checkpoint) -> Self {
         let operator = old.shape.operator.clone();
+        let connector = old.shape.sink.clone();
+        let FilePosition { byte_offset, rows, lines } = old.source;
+        let FileStart { bytes, crc32 } = old.source_start;
+        let start = json!({"bytes": bytes, "crc32": crc32});
+        let handle = |file: File| SinkHandle {
+            rows: file.rows,
+            bytes: file.bytes,
+            value: json!({"staged": file.staged, "name": file.name}),
+        };
         Self {
             id: old.id,
             time_ms: old.time_ms,
             shape: old.shape.into(),
             sources: vec![SourceCheckpoint {
                 name: "source".to_owned(),
-                position: old.source,
-                start: old.source_start,
+                position: SourcePosition {
+                    connector: "file".to_owned(),
+                    rows,
+                    at: json!({"byte-offset": byte_offset, "lines": lines, "start": start}),
+                },
                 closed: old.closed,
                 watermark: old.watermark,
                 dead_letters: old.dead_letters,
@@ -69,7 +108,11 @@ impl From<Checkpoint> for super::Checkpoint {
                 config_crc32: old.config_crc32,
                 states: old.states,
             }],
-            sinks: vec![SinkCheckpoint { name: "sink".to_owned(), files: old.sink }],
+            sinks: vec![SinkCheckpoint {
+                name: "sink".to_owned(),
+                connector,
+                handles: old.sink.into_iter().map(handle).collect(),
+            }],
         }
     }
 }

@@ -1,11 +1,13 @@
 //! `[sink]`: where to write.
 
-use super::{Format, Located, Node, SinkConfig, SinkType};
+use super::section::Section;
+use super::{Format, Located, Node, SinkConfig, SinkType, TableConfig, to_u32};
 use crate::graph::{StatedInput, StatedNode};
 use std::path::Path;
 
 /// What it may have.
-pub(super) const KEYS: &[&str] = &["input", "type", "path", "format"];
+pub(super) const KEYS: &[&str] =
+    &["input", "type", "path", "format", "table", "primary-key", "buckets"];
 
 /// Its name and what it takes.
 pub(super) fn stated(node: &Node<'_>) -> StatedNode {
@@ -24,13 +26,16 @@ pub(super) fn stated(node: &Node<'_>) -> StatedNode {
 pub(super) fn sink(node: &Node<'_>, directory: &Path) -> Option<SinkConfig> {
     let section = &node.section;
     if !section.has("type") {
-        let problem =
-            format!("{} lacks `type`: \"files\", \"stdout\" or \"null\"", section.title());
-        section.problem(section.line(), problem);
+        let problem = "lacks `type`: \"files\", \"paimon\", \"stdout\" or \"null\"";
+        section.problem(section.line(), format!("{} {problem}", section.title()));
     }
     let sink_type = section.choice("type", SinkType::CHOICES);
     let stated = section.text("path");
-    let stated_path = stated.as_ref().map(|stated| stated.value.clone());
+    let table = sink_type.and_then(|sink_type| table(section, sink_type));
+    let stated_path = stated.as_ref().map(|stated| match &table {
+        Some(table) => format!("{}/{}.db/{}", stated.value, table.database, table.table),
+        None => stated.value.clone(),
+    });
     let path =
         stated.map(|stated| Located { value: directory.join(stated.value), line: stated.line });
     match (sink_type, &path) {
@@ -39,9 +44,14 @@ pub(super) fn sink(node: &Node<'_>, directory: &Path) -> Option<SinkConfig> {
             let problem = format!("{title} lacks `path`, the directory that the files go to");
             section.problem(section.line(), problem);
         }
+        (Some(SinkType::Paimon), None) if !section.has("path") => {
+            let title = section.title();
+            let problem = format!("{title} lacks `path`, the warehouse that the table is in");
+            section.problem(section.line(), problem);
+        }
         (Some(SinkType::Stdout | SinkType::Null), Some(path)) => {
             let what = section.describe("path");
-            let problem = format!("{what} is for type = \"files\" alone; remove it");
+            let problem = format!("{what} is for type = \"files\" or \"paimon\"; remove it");
             section.problem(path.line, problem);
         }
         _ => {}
@@ -55,5 +65,43 @@ pub(super) fn sink(node: &Node<'_>, directory: &Path) -> Option<SinkConfig> {
         section.problem(section.line(), problem);
     }
     let (name, line) = (node.name_or("sink"), section.line());
-    Some(SinkConfig { name, line, sink_type, path, stated_path, format })
+    Some(SinkConfig { name, line, sink_type, path, stated_path, table, format })
+}
+
+/// The most buckets of a table that is made.
+const BUCKETS_LIMIT: u64 = 1_024;
+
+/// The table of a Paimon sink; what other sinks do not have is refused.
+fn table(section: &Section<'_>, sink_type: SinkType) -> Option<TableConfig> {
+    let unfit: &[&str] = match sink_type {
+        SinkType::Paimon => &["format"],
+        _ => &["table", "primary-key", "buckets"],
+    };
+    for (key, _) in section.entries() {
+        if unfit.contains(&key.value.as_str()) {
+            let what = section.describe(&key.value);
+            let problem = format!("{what} is not for type = \"{}\"; remove it", sink_type.name());
+            section.problem(key.line, problem);
+        }
+    }
+    if sink_type != SinkType::Paimon {
+        return None;
+    }
+    let stated = section.required_text("table");
+    let primary_key = section.texts("primary-key");
+    let buckets = section.integer("buckets", 1..=BUCKETS_LIMIT);
+    let stated = stated?;
+    let Some((database, table)) = stated.value.split_once('.') else {
+        let (what, name) = (section.describe("table"), &stated.value);
+        let problem =
+            format!("{what} is `{name}`; it must name the database, too: \"default.{name}\"");
+        section.problem(stated.line, problem);
+        return None;
+    };
+    Some(TableConfig {
+        database: database.to_owned(),
+        table: table.to_owned(),
+        primary_key: primary_key.into_iter().map(|column| column.value).collect(),
+        buckets: buckets.map_or(1, to_u32),
+    })
 }

@@ -2,7 +2,8 @@
 
 use super::section::Section;
 use super::{
-    FilterValue, FinalNewline, Format, Located, Node, OnError, SourceConfig, TIME_LIMIT_MS,
+    FilterValue, FinalNewline, Format, Located, Node, OnError, SourceConfig, SourceConnector,
+    TIME_LIMIT_MS, connectors,
 };
 use howdah_state::ColumnType;
 use std::path::Path;
@@ -12,8 +13,11 @@ use toml::de::DeValue;
 
 /// What it may have.
 pub(super) const KEYS: &[&str] = &[
+    "connector",
     "path",
     "format",
+    "follow",
+    "events",
     "event-time",
     "watermark-delay-ms",
     "on-error",
@@ -24,6 +28,30 @@ pub(super) const KEYS: &[&str] = &[
     "schema",
 ];
 
+/// The most events of a generator; a number in TOML has 63 bits.
+const EVENTS_LIMIT: u64 = i64::MAX.unsigned_abs();
+
+/// What kind of source; what only other kinds have is refused.
+fn connector(section: &Section<'_>) -> SourceConnector {
+    let is_file = section.choice("connector", &[("file", true), ("nexmark", false)]);
+    let is_file = is_file.unwrap_or(true);
+    let unfit: &[&str] = match is_file {
+        true => &["events"],
+        false => &["path", "format", "follow", "final-newline"],
+    };
+    for (key, _) in section.entries() {
+        if unfit.contains(&key.value.as_str()) {
+            let other = if is_file { "nexmark" } else { "file" };
+            let what = section.describe(&key.value);
+            section.problem(key.line, format!("{what} is for connector = \"{other}\"; remove it"));
+        }
+    }
+    match is_file {
+        true => SourceConnector::File,
+        false => SourceConnector::Nexmark { events: section.integer("events", 0..=EVENTS_LIMIT) },
+    }
+}
+
 /// `None`: something is wrong.
 pub(super) fn source(
     node: &Node<'_>,
@@ -31,8 +59,13 @@ pub(super) fn source(
     state_directory: &Path,
 ) -> Option<SourceConfig> {
     let section = &node.section;
-    let stated = section.required_text("path");
+    let connector = connector(section);
+    let stated = match connector {
+        SourceConnector::File => section.required_text("path"),
+        other => Some(Located { value: other.name().to_owned(), line: section.line() }),
+    };
     let format = section.choice("format", Format::CHOICES);
+    let format = format.or((connector != SourceConnector::File).then_some(Format::Csv));
     let guessed = || {
         let stated = stated.as_ref().filter(|_| !section.has("format"))?;
         let format = Format::from_extension(Path::new(&stated.value));
@@ -57,10 +90,20 @@ pub(super) fn source(
     let filter = filter(&section.open_section("filter"));
     let rate_limit = section.integer("rate-limit-rows-per-second", 0..=1_000_000_000);
     let schema = schema(&section.open_section("schema"));
+    let follow = section.boolean("follow").unwrap_or(false);
     let stated = stated?;
+    let path = Located { value: directory.join(&stated.value), line: stated.line };
+    if follow && !connectors::has_many(&path.value) {
+        let what = section.describe("follow");
+        let problem =
+            format!("{what} is for a directory, or a pattern such as \"in/*.csv\"; name one");
+        section.problem(section.line(), problem);
+    }
     Some(SourceConfig {
         name: node.name_or("source"),
-        path: Located { value: directory.join(&stated.value), line: stated.line },
+        connector,
+        follow,
+        path,
         stated_path: stated.value,
         format: format?,
         event_time,

@@ -227,7 +227,7 @@ fn a_dead_letter_file_needs_the_setting() {
 fn a_path_for_standard_output_is_refused() {
     assert_eq!(
         refused("type = \"files\"", "type = \"stdout\""),
-        "q18.toml:26: `path` in [sink] is for type = \"files\" alone; remove it"
+        "q18.toml:26: `path` in [sink] is for type = \"files\" or \"paimon\"; remove it"
     );
 }
 
@@ -393,7 +393,7 @@ fn all_that_is_wrong_with_a_file_is_told_in_its_order() {
             "q18.toml:3: `parallelism` is 0; it must be 1 to 256",
             "q18.toml:4: `tenant` is `a b`; a name has 1 to 64 letters, digits, `_` and `-`",
             "q18.toml:6: there is no source or operator `cuont`; did you mean `count`?",
-            "q18.toml:7: `type` in [sink.counts] is `nul`; it must be files, stdout or null; did you \
+            "q18.toml:7: `type` in [sink.counts] is `nul`; it must be files, paimon, stdout or null; did you \
              mean `null`?",
             "q18.toml:12: [operator.count] lacks `component`",
             "q18.toml:13: leave `name` out: the operator is called `count`",

@@ -41,7 +41,7 @@ fn bench(tolerated_failures: u32) -> Bench {
         producers: vec![1],
     };
     let checkpoints = Checkpoints::open(directory.path(), false).expect("opened");
-    let parts = (checkpoints, vec![Committer::null()]);
+    let parts = (checkpoints, vec![crate::sink::null()]);
     let coordinator = Coordinator::new(links, settings, Vec::new(), parts, Vec::new(), 1);
     let thread = std::thread::Builder::new().name("coordinator".into());
     let coordinator = thread.spawn(move || coordinator.run()).expect("a thread");
@@ -56,8 +56,12 @@ fn bench(tolerated_failures: u32) -> Bench {
 
 impl Bench {
     fn barrier(&self) -> (u64, bool) {
-        let Command::Barrier { checkpoint, last } = self.commands.recv().expect("a command");
-        (checkpoint, last)
+        loop {
+            match self.commands.recv().expect("a command") {
+                Command::Barrier { checkpoint, last } => return (checkpoint, last),
+                Command::Completed { .. } => {}
+            }
+        }
     }
 
     fn report(&self, report: Report) {
@@ -68,7 +72,6 @@ impl Bench {
         let source = example(1).sources.remove(0);
         let state = SourceState {
             position: source.position,
-            start: source.start,
             watermark: None,
             closed: false,
             dead_letters: None,
@@ -77,13 +80,9 @@ impl Bench {
     }
 
     fn staged(&self, checkpoint: u64) {
-        let file = SinkFile {
-            staged: format!("{checkpoint}-0.csv"),
-            name: format!("part-{checkpoint}-0.csv"),
-            rows: 1,
-            bytes: 1,
-        };
-        self.report(Report::Staged { checkpoint, sink: 0, file: Some(file) });
+        let file = serde_json::json!(format!("{checkpoint}-0.csv"));
+        let handle = SinkHandle { rows: 1, bytes: 1, value: file };
+        self.report(Report::Staged { checkpoint, sink: 0, subtask: 0, handle: Some(handle) });
     }
 }
 
@@ -112,11 +111,10 @@ fn what_a_late_checkpoint_would_have_had_belongs_to_the_next() {
     assert_eq!(outcome.checkpoints.failed, late.len() as u64);
     let mut entries = Checkpoints::list(bench.directory.path()).expect("a list");
     let document = entries.remove(0).checkpoint.expect("whole");
-    let files: Vec<String> =
-        document.sinks[0].files.iter().map(|file| file.staged.clone()).collect();
-    let mut expected: Vec<String> =
-        late.iter().chain([&last]).map(|checkpoint| format!("{checkpoint}-0.csv")).collect();
-    expected.sort_unstable();
+    let files: Vec<_> =
+        document.sinks[0].handles.iter().map(|handle| handle.value.clone()).collect();
+    let expected: Vec<serde_json::Value> =
+        late.iter().chain([&last]).map(|checkpoint| format!("{checkpoint}-0.csv").into()).collect();
     assert_eq!(files, expected);
 }
 

@@ -1,33 +1,12 @@
+use super::conformance::{Case, check, output_spec, rows};
+use super::files::Files;
+use super::staged::{StagedFile, StagedWriter, Staging};
 use super::*;
-use crate::ErrorKind;
-use crate::config::PipelineConfig;
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
-use howdah_state::{Column, ColumnType};
+use crate::config::Format;
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
 use std::path::Path;
-use std::sync::Arc;
-
-fn output_spec(changelog: bool) -> OutputSpec {
-    OutputSpec {
-        name: "out".into(),
-        fields: vec![
-            Column::required("id", ColumnType::Int64),
-            Column::nullable("name", ColumnType::Utf8),
-            Column::required("at", ColumnType::TimestampMillis),
-        ],
-        changelog,
-    }
-}
-
-fn rows(ids: &[i64], row_kinds: Option<Vec<u8>>) -> Output {
-    let names = ids.iter().map(|id| (id % 2 == 0).then_some("even"));
-    let columns: Vec<ArrayRef> = vec![
-        Arc::new(Int64Array::from(ids.to_vec())),
-        Arc::new(names.collect::<StringArray>()),
-        Arc::new(TimestampMillisecondArray::from(vec![1_700_000_000_123; ids.len()])),
-    ];
-    let batch = RecordBatch::try_new(output_spec(false).schema(), columns).expect("a batch");
-    Output { port: 0, batch, timestamps: vec![0; ids.len()], row_kinds }
-}
 
 /// Writes rows, with a barrier of checkpoint 7 after them.
 fn staged(
@@ -35,13 +14,13 @@ fn staged(
     format: Format,
     spec: OutputSpec,
     outputs: Vec<Output>,
-) -> Option<SinkFile> {
+) -> Option<SinkHandle> {
     let staging = Staging {
-        directory: Some(directory.to_owned()),
+        directory: directory.to_owned(),
         format,
         header: true,
         sync: true,
-        base: 6,
+        output: Some(spec),
     };
     let (sender, receiver) = crossbeam_channel::unbounded();
     let (reports, reported) = crossbeam_channel::unbounded();
@@ -50,19 +29,24 @@ fn staged(
     }
     sender.send(SinkMessage::Barrier { subtask: 1, checkpoint: 7 }).expect("sent");
     drop(sender);
-    Sink::new(0, staging, Some(spec), 2)
-        .run(&receiver, &reports, &Failure::new())
-        .expect("written");
+    let writer = |subtask| Box::new(StagedWriter::new(staging.clone(), subtask, 6)) as Box<_>;
+    let thread = SinkThread { number: 0, writers: (0..2).map(writer).collect() };
+    thread.run(&receiver, &reports, &Failure::new()).expect("written");
     match reported.try_recv() {
-        Ok(Report::Staged { checkpoint: 7, sink: 0, file }) => file,
+        Ok(Report::Staged { checkpoint: 7, sink: 0, subtask: 1, handle }) => handle,
         other => panic!("{other:?}"),
     }
 }
 
+/// The file that a handle names.
+fn file(handle: &SinkHandle) -> StagedFile {
+    StagedFile::of("files", std::slice::from_ref(handle)).expect("a file").remove(0)
+}
+
 fn text(directory: &Path, format: Format, changelog: bool, outputs: Vec<Output>) -> String {
-    let file = staged(directory, format, output_spec(changelog), outputs).expect("a file");
-    let text = std::fs::read_to_string(directory.join(&file.staged)).expect("text");
-    assert_eq!(file.bytes, text.len() as u64);
+    let handle = staged(directory, format, output_spec(changelog), outputs).expect("a file");
+    let text = std::fs::read_to_string(directory.join(&file(&handle).staged)).expect("text");
+    assert_eq!(handle.bytes, text.len() as u64);
     text
 }
 
@@ -91,11 +75,12 @@ fn ndjson_has_every_column_in_every_line() {
 fn parquet_reads_back() {
     let directory = tempfile::tempdir().expect("a directory");
     let outputs = vec![rows(&[1, 2], None), rows(&[3], None)];
-    let file = staged(directory.path(), Format::Parquet, output_spec(false), outputs);
-    let file = file.expect("a file");
-    assert_eq!((file.rows, file.name.as_str()), (3, "part-7-1.parquet"));
+    let handle = staged(directory.path(), Format::Parquet, output_spec(false), outputs);
+    let handle = handle.expect("a file");
+    let file = file(&handle);
+    assert_eq!((handle.rows, file.name.as_str()), (3, "part-7-1.parquet"));
     let written = std::fs::File::open(directory.path().join(file.staged)).expect("a file");
-    assert_eq!(written.metadata().expect("metadata").len(), file.bytes);
+    assert_eq!(written.metadata().expect("metadata").len(), handle.bytes);
     let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReader::try_new(written, 10)
         .expect("a reader");
     let batches: Vec<RecordBatch> = reader.collect::<Result<_, _>>().expect("batches");
@@ -121,10 +106,6 @@ fn a_checkpoint_without_rows_makes_no_file() {
 }
 
 /// A pipeline whose output is `out` in the directory.
-fn claim(config: &PipelineConfig) -> Result<Committer> {
-    Committer::claim(config, &config.sinks[0], None)
-}
-
 fn config(directory: &Path, name: &str) -> PipelineConfig {
     std::fs::write(directory.join("rows.csv"), "").expect("written");
     std::fs::write(directory.join("o.wasm"), "").expect("written");
@@ -140,56 +121,70 @@ fn visible(directory: &Path) -> Vec<String> {
     names.into_iter().filter(|name| !name.starts_with('.')).collect()
 }
 
-/// A committer and the staged file of a checkpoint.
-fn stage(committer: &Committer, checkpoint: u64) -> SinkFile {
-    let staging = committer.staging().expect("a directory");
-    let file = SinkFile {
+fn claim(config: &PipelineConfig) -> Result<Files> {
+    Files::open(&Opening {
+        pipeline: &config.name,
+        state_directory: &config.state_directory,
+        sync: true,
+        config: &config.sinks[0],
+        output: None,
+    })
+}
+
+/// What a subtask has prepared for a checkpoint.
+fn stage(directory: &Path, checkpoint: u64) -> SinkHandle {
+    let file = StagedFile {
         staged: format!("{}-1-0.csv", checkpoint - 1),
         name: format!("part-{checkpoint}-0.csv"),
-        rows: 1,
-        bytes: 2,
     };
-    std::fs::write(staging.join(&file.staged), "x\n").expect("written");
-    file
+    std::fs::write(directory.join("out/.staging").join(&file.staged), "x\n").expect("written");
+    SinkHandle::new(1, 2, &file).expect("a handle")
 }
 
 #[test]
 fn committed_files_become_visible_and_committing_again_changes_nothing() {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut committer = claim(&config(directory.path(), "q")).expect("claimed");
-    let file = stage(&committer, 7);
+    let mut sink = claim(&config(directory.path(), "q")).expect("claimed");
+    let handle = stage(directory.path(), 7);
     assert_eq!(visible(directory.path()), [""; 0]);
-    committer.commit(std::slice::from_ref(&file)).expect("committed");
-    committer.commit(&[file]).expect("committed");
+    sink.commit(7, std::slice::from_ref(&handle)).expect("committed");
+    sink.commit(7, &[handle]).expect("committed");
     assert_eq!(visible(directory.path()), ["part-7-0.csv"]);
 }
 
 #[test]
 fn recovery_commits_the_checkpoint_and_removes_what_came_later() {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut committer = claim(&config(directory.path(), "q")).expect("claimed");
-    let file = stage(&committer, 7);
-    let later = stage(&committer, 8);
-    committer.commit(&[later]).expect("committed");
-    stage(&committer, 9);
-    committer.recover(Some((7, std::slice::from_ref(&file)))).expect("recovered");
+    let mut sink = claim(&config(directory.path(), "q")).expect("claimed");
+    let handle = stage(directory.path(), 7);
+    let later = stage(directory.path(), 8);
+    sink.commit(8, &[later]).expect("committed");
+    stage(directory.path(), 9);
+    sink.recover(Some((7, std::slice::from_ref(&handle)))).expect("recovered");
     assert_eq!(visible(directory.path()), ["part-7-0.csv"]);
-    let staging = committer.staging().expect("a directory");
+    let staging = directory.path().join("out/.staging");
     assert_eq!(std::fs::read_dir(staging).expect("listed").count(), 0);
 }
 
 #[test]
 fn a_fresh_start_removes_all_parts_and_nothing_else() {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut committer = claim(&config(directory.path(), "q")).expect("claimed");
-    let file = stage(&committer, 7);
-    committer.commit(&[file]).expect("committed");
+    let mut sink = claim(&config(directory.path(), "q")).expect("claimed");
+    let handle = stage(directory.path(), 7);
+    sink.commit(7, &[handle]).expect("committed");
     let others = ["notes.csv", "part-007-0.csv", "part-7-0.txt", "part-7.csv", "part-x-0.csv"];
     for name in others {
         std::fs::write(directory.path().join("out").join(name), "mine").expect("written");
     }
-    committer.recover(None).expect("recovered");
+    sink.recover(None).expect("recovered");
     assert_eq!(visible(directory.path()), others);
+}
+
+#[test]
+fn output_for_another_connector_is_refused() {
+    let error = check_connector("files", "kafka").expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::Incompatible);
+    assert!(error.to_string().contains("`kafka`"), "{error}");
 }
 
 #[test]
@@ -239,7 +234,7 @@ fn a_full_disk_is_named_with_the_way_out() {
         .open(full)
         .and_then(|mut file| std::io::Write::write_all(&mut file, b"x"))
         .expect_err("full");
-    let error = crate::Error::io("write", Path::new("out/part-1-0.csv"), error);
+    let error = Error::io("write", Path::new("out/part-1-0.csv"), error);
     assert_eq!(error.kind(), ErrorKind::Storage);
     assert_eq!(
         error.to_string(),
@@ -279,8 +274,213 @@ fn output_of_an_earlier_run_is_known_without_a_state_directory() {
     let directory = tempfile::tempdir().expect("a directory");
     let config = config(directory.path(), "q");
     assert!(!config.has_output().expect("listed"));
-    let mut committer = claim(&config).expect("claimed");
-    let file = stage(&committer, 7);
-    committer.commit(&[file]).expect("committed");
+    let mut sink = claim(&config).expect("claimed");
+    let handle = stage(directory.path(), 7);
+    sink.commit(7, &[handle]).expect("committed");
     assert!(config.has_output().expect("listed"));
+}
+
+/// The ids of the rows of batches, ascending.
+fn ids(batches: &[RecordBatch]) -> Vec<i64> {
+    let column =
+        |batch: &RecordBatch| batch.column(0).as_primitive::<Int64Type>().values().to_vec();
+    let mut ids: Vec<i64> = batches.iter().flat_map(column).collect();
+    ids.sort_unstable();
+    ids
+}
+
+/// A pipeline file with this sink.
+fn config_of(directory: &Path, sink: &str) -> PipelineConfig {
+    std::fs::write(directory.join("rows.csv"), "").expect("written");
+    std::fs::write(directory.join("o.wasm"), "").expect("written");
+    let text = format!(
+        "name = \"q\"\n[source]\npath = \"rows.csv\"\n[operator]\nname = \"o\"\n\
+         component = \"o.wasm\"\n[sink]\n{sink}\n"
+    );
+    PipelineConfig::parse(&directory.join("q.toml"), &text).expect("a configuration")
+}
+
+fn open_sink(config: &PipelineConfig, output: &OutputSpec) -> Result<Box<dyn Sink>> {
+    open(&Opening {
+        pipeline: &config.name,
+        state_directory: &config.state_directory,
+        sync: true,
+        config: &config.sinks[0],
+        output: Some(output),
+    })
+}
+
+/// The ids in the visible files.
+fn ids_of_files(directory: &Path) -> Vec<i64> {
+    let mut ids = Vec::new();
+    for name in visible(directory) {
+        let path = directory.join("out").join(&name);
+        if name.ends_with("parquet") {
+            let file = std::fs::File::open(path).expect("a file");
+            let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReader::try_new(file, 100);
+            let batches: Result<Vec<_>, _> = reader.expect("a reader").collect();
+            ids.extend(self::ids(&batches.expect("batches")));
+            continue;
+        }
+        let text = std::fs::read_to_string(path).expect("text");
+        let skipped = usize::from(name.ends_with("csv"));
+        ids.extend(text.lines().skip(skipped).map(|line| {
+            let digits = line.trim_start_matches("{\"id\":").split(',').next().expect("a field");
+            digits.parse::<i64>().expect("an id")
+        }));
+    }
+    ids.sort_unstable();
+    ids
+}
+
+#[test]
+fn files_of_every_format_keep_the_contract() {
+    for format in ["csv", "ndjson", "parquet"] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let directory = directory.path();
+        let sink = format!("type = \"files\"\npath = \"out\"\nformat = \"{format}\"");
+        let config = config_of(directory, &sink);
+        check(&Case {
+            open: &|| open_sink(&config, &output_spec(false)),
+            visible: &|| ids_of_files(directory),
+            hidden: &|| std::fs::read_dir(directory.join("out/.staging")).expect("listed").count(),
+        });
+    }
+}
+
+/// A table in the warehouse `out`.
+fn table(directory: &Path, more: &str) -> PipelineConfig {
+    config_of(directory, &format!("type = \"paimon\"\npath = \"out\"\ntable = \"db.rows\"\n{more}"))
+}
+
+fn rows_of_table(directory: &Path) -> Vec<RecordBatch> {
+    howdah_state::read_table(&directory.join("out"), "db", "rows").expect("rows")
+}
+
+/// Data files in the buckets of the table.
+fn data_files(directory: &Path) -> usize {
+    let table = directory.join("out/db.db/rows");
+    let names = crate::directory::names(&table).expect("names");
+    let buckets = names.iter().filter(|name| name.starts_with("bucket-"));
+    buckets.map(|name| crate::directory::names(&table.join(name)).expect("names").len()).sum()
+}
+
+#[test]
+fn tables_with_and_without_a_primary_key_keep_the_contract() {
+    for more in ["", "primary-key = [\"id\"]"] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let directory = directory.path();
+        let config = table(directory, more);
+        check(&Case {
+            open: &|| open_sink(&config, &output_spec(false)),
+            visible: &|| ids(&rows_of_table(directory)),
+            // A checkpoint has a file of five rows for each subtask.
+            hidden: &|| data_files(directory) - ids(&rows_of_table(directory)).len() / 5,
+        });
+    }
+}
+
+/// A table after two checkpoints of changes: key 1 is updated, 2 deleted, 3 comes and goes.
+fn changed_table(directory: &Path) {
+    let config = table(directory, "primary-key = [\"id\"]\nbuckets = 2");
+    let mut sink = open_sink(&config, &output_spec(true)).expect("opened");
+    sink.recover(None).expect("recovered");
+    let mut writer = sink.writer(0, 0).expect("a writer");
+    for (checkpoint, changes) in
+        [(1, (vec![1, 2, 3, 3, 4], vec![0, 0, 0, 3, 0])), (2, (vec![1, 1, 2, 5], vec![1, 2, 3, 0]))]
+    {
+        writer.write(&rows(&changes.0, Some(changes.1))).expect("written");
+        let handle = writer.prepare(checkpoint).expect("prepared").expect("rows");
+        sink.commit(checkpoint, &[handle]).expect("committed");
+    }
+}
+
+#[test]
+fn a_table_with_a_primary_key_takes_a_changelog() {
+    let directory = tempfile::tempdir().expect("a directory");
+    changed_table(directory.path());
+    assert_eq!(ids(&rows_of_table(directory.path())), [1, 4, 5]);
+}
+
+#[test]
+fn pypaimon_reads_a_table_right() {
+    let python = std::env::var_os("HOWDAH_ORACLE_PYTHON").map(std::path::PathBuf::from);
+    let Some(python) = python.filter(|python| python.exists()) else {
+        println!("skipped: HOWDAH_ORACLE_PYTHON names no Python; run cargo xtask setup");
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a directory");
+    changed_table(directory.path());
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/oracles/table_rows.py");
+    let output = std::process::Command::new(python)
+        .arg(script)
+        .arg(directory.path().join("out"))
+        .args(["db.rows", "id", "name", "at"])
+        .output()
+        .expect("run");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    let expected = "[[\"1\", \"\", \"1700000000123\"], [\"4\", \"even\", \"1700000000123\"], \
+                    [\"5\", \"\", \"1700000000123\"]]\n";
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+}
+
+#[test]
+fn a_changelog_needs_a_table_with_a_primary_key() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let error = open_sink(&table(directory.path(), ""), &output_spec(true)).err();
+    let error = error.expect("refused");
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert!(error.to_string().ends_with("add `primary-key` to the sink"), "{error}");
+}
+
+#[test]
+fn a_table_of_another_shape_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = table(directory.path(), "");
+    drop(open_sink(&config, &output_spec(false)).expect("made"));
+    let mut other = output_spec(false);
+    other.fields.pop();
+    let error = open_sink(&config, &other).err().expect("refused");
+    assert_eq!(error.kind(), ErrorKind::Incompatible);
+    assert!(error.to_string().contains("(id int64, name utf8)"), "{error}");
+    let keyed = table(directory.path(), "primary-key = [\"id\"]");
+    let error = open_sink(&keyed, &output_spec(false)).err().expect("refused");
+    assert!(error.to_string().contains("no primary key"), "{error}");
+}
+
+#[test]
+fn a_table_sink_in_use_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = table(directory.path(), "");
+    let _running = open_sink(&config, &output_spec(false)).expect("opened");
+    let error = open_sink(&config, &output_spec(false)).err().expect("refused");
+    assert_eq!(error.kind(), ErrorKind::Locked);
+}
+
+#[test]
+fn output_of_others_is_not_taken_back_from_a_table() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = table(directory.path(), "");
+    let write = |config: &PipelineConfig, checkpoint, id| {
+        let mut sink = open_sink(config, &output_spec(false)).expect("opened");
+        let mut writer = sink.writer(0, 0).expect("a writer");
+        writer.write(&rows(&[id], None)).expect("written");
+        let handle = writer.prepare(checkpoint).expect("prepared").expect("rows");
+        sink.commit(checkpoint, &[handle]).expect("committed");
+    };
+    write(&config, 1, 10);
+    config.name = "other".to_owned();
+    write(&config, 1, 20);
+    let mut sink = open_sink(&config, &output_spec(false)).expect("opened");
+    sink.recover(None).expect("the last one can go back");
+    assert_eq!(ids(&rows_of_table(directory.path())), [10]);
+    drop(sink);
+    write(&config, 1, 20);
+    config.name = "q".to_owned();
+    let mut sink = open_sink(&config, &output_spec(false)).expect("opened");
+    let error = sink.recover(None).expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::Incompatible);
+    assert!(error.to_string().contains("others have written to it since"), "{error}");
+    assert_eq!(ids(&rows_of_table(directory.path())), [10, 20]);
 }

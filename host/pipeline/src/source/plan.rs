@@ -1,6 +1,7 @@
 //! Which columns of the file become which fields of those that take its rows.
 
 use super::column_builder::{ColumnBuilder, Scalar, Value};
+use super::columnar::read_type;
 use crate::config::{FilterValue, Located, SourceConfig};
 use crate::error::{Error, Result, suggestion, suggestion_or_list};
 use arrow_array::cast::AsArray;
@@ -30,6 +31,15 @@ pub(super) struct FileColumn {
 }
 
 impl FileShape {
+    /// That of typed columns.
+    pub(super) fn of_schema(schema: &Schema) -> Self {
+        let column = |field: &Arc<arrow_schema::Field>| FileColumn {
+            name: field.name().clone(),
+            column_type: read_type(field.data_type()),
+        };
+        Self { columns: schema.fields().iter().map(column).collect(), open: false, typed: true }
+    }
+
     fn find(&self, name: &str) -> Option<&FileColumn> {
         self.columns.iter().find(|column| column.name == name)
     }

@@ -1,4 +1,4 @@
-use crate::source::tests::{Files, Row};
+use crate::source::file::tests::{Files, Row};
 
 const HINT: &str = "mend the row, or set on-error = \"skip\" or \"dead-letter\" in [source]";
 

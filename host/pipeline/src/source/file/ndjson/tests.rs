@@ -1,4 +1,4 @@
-use crate::source::tests::Files;
+use crate::source::file::tests::Files;
 
 const HINT: &str = "mend the row, or set on-error = \"skip\" or \"dead-letter\" in [source]";
 const ROW: &str = "{\"id\": 1, \"at\": \"1970-01-01 00:00:00.005\"}\n";

@@ -1,11 +1,16 @@
-//! What all formats have in common, and helpers for their own tests.
+//! What all formats have in common, and helpers for the tests of formats and connectors.
 
 use super::*;
+use crate::clock;
 use crate::config::PipelineConfig;
 use crate::error::Error;
+use crate::source::conformance::{check, rest};
+use crate::source::{Rejected, Wanted};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, Int64Array, StringArray, TimestampMillisecondArray};
+use arrow_array::{
+    Array, ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray,
+};
 use howdah_runtime::InputSpec;
 use howdah_state::{Column, ColumnType};
 use proptest::prelude::*;
@@ -36,10 +41,16 @@ impl Files {
 
     /// A pipeline file with these lines in [source].
     pub(super) fn config(&self, source: &str) -> PipelineConfig {
+        let path = match source.contains("connector =") {
+            true => String::new(),
+            false => {
+                let name = self.path.file_name().and_then(|name| name.to_str());
+                format!("path = \"{}\"\n", name.expect("a name"))
+            }
+        };
         let text = format!(
-            "name = \"q\"\n[source]\npath = \"{}\"\n{source}\n[operator]\nname = \"o\"\n\
-             component = \"o.wasm\"\n[sink]\ntype = \"null\"\n",
-            self.path.file_name().and_then(|name| name.to_str()).expect("a name")
+            "name = \"q\"\n[source]\n{path}{source}\n[operator]\nname = \"o\"\n\
+             component = \"o.wasm\"\n[sink]\ntype = \"null\"\n"
         );
         let file = self.directory.path().join("q.toml");
         PipelineConfig::parse(&file, &text).expect("a configuration")
@@ -48,20 +59,26 @@ impl Files {
     pub(super) fn open(
         &self,
         source: &str,
-        position: Option<SourcePosition>,
-    ) -> Result<Box<dyn Source>> {
+        position: Option<FilePosition>,
+    ) -> Result<Box<dyn FileReader>> {
         let config = self.config(source);
         let source = &config.sources[0];
         let shape = inspect(source)?;
-        let wanted = |field: &Column| Wanted {
-            field: field.clone(),
-            column: field.name.clone(),
-            line: None,
-            node_line: 1,
-        };
-        let wanted: Vec<Wanted> = input().fields.iter().map(wanted).collect();
-        let plan = Plan::resolve(&config.file, source, &wanted, &shape)?;
-        open(source, Arc::new(plan), position)
+        let plan = plan_of(&config, &input().fields, &shape)?;
+        open_reader(&Place::of(&source.path.value), source, Arc::new(plan), position, Growth::None)
+    }
+
+    /// Opens the source as a pipeline does.
+    fn open_source(
+        &self,
+        source: &str,
+        position: Option<&SourcePosition>,
+    ) -> Result<Box<dyn Source>> {
+        let config = self.config(source);
+        let source = &config.sources[0];
+        let shape = crate::source::inspect(source)?;
+        let plan = plan_of(&config, &input().fields, &shape)?;
+        crate::source::open(source, Arc::new(plan), position)
     }
 
     /// Reads to the end; the kept rows and the rejected ones.
@@ -79,6 +96,18 @@ impl Files {
     }
 }
 
+/// The plan for fields that have the names of their columns.
+fn plan_of(config: &PipelineConfig, fields: &[Column], shape: &FileShape) -> Result<Plan> {
+    let wanted = |field: &Column| Wanted {
+        field: field.clone(),
+        column: field.name.clone(),
+        line: None,
+        node_line: 1,
+    };
+    let wanted: Vec<Wanted> = fields.iter().map(wanted).collect();
+    Plan::resolve(&config.file, &config.sources[0], &wanted, shape)
+}
+
 fn input() -> InputSpec {
     InputSpec {
         name: "rows".into(),
@@ -92,7 +121,7 @@ fn input() -> InputSpec {
     }
 }
 
-fn read(source: &mut dyn Source, limit: usize) -> Result<(Vec<Row>, Vec<Rejected>)> {
+fn read(source: &mut dyn FileReader, limit: usize) -> Result<(Vec<Row>, Vec<Rejected>)> {
     let (mut rows, mut rejected) = (Vec::new(), Vec::new());
     while let Some(batch) = source.next_batch(limit)? {
         assert!(batch.rows.num_rows() <= limit.max(1));
@@ -249,4 +278,130 @@ fn rows_that_were_appended_since_the_checkpoint_are_read() {
         let mut source = files.open("", Some(source.position())).expect("opened");
         assert_eq!(read(source.as_mut(), 100).expect("read").0, rows[15..], "{name}");
     }
+}
+
+/// Forty rows of which some are of one name.
+fn forty() -> Vec<Row> {
+    (0..40).map(|id| (id, Some(format!("n{}", id % 3)), 1_000 + id)).collect()
+}
+
+#[test]
+fn a_file_of_every_format_keeps_the_contract() {
+    for (name, encode) in ENCODERS {
+        let files = Files::new(name, &encode(&forty()));
+        for source in ["event-time = \"at\"", "event-time = \"at\"\nfilter = { name = \"n1\" }"] {
+            let rows = check(&|position| files.open_source(source, position));
+            assert_eq!(rows[0].1, 1_000 + i64::from(source.contains("filter")), "{name}");
+        }
+    }
+}
+
+/// A directory of files with three times forty rows.
+fn directory(name: &str, encode: fn(&[Row]) -> Vec<u8>) -> Files {
+    let files = Files::new("in", b"");
+    std::fs::remove_file(&files.path).expect("removed");
+    std::fs::create_dir(&files.path).expect("made");
+    let (_, extension) = name.split_once('.').expect("an extension");
+    for part in 0..3 {
+        let rows: Vec<Row> =
+            forty().into_iter().map(|row| (row.0 + 40 * part, row.1, row.2)).collect();
+        let path = files.path.join(format!("part-{part}.{extension}"));
+        std::fs::write(path, encode(&rows)).expect("written");
+    }
+    std::fs::write(files.path.join(".hidden"), "x").expect("written");
+    std::fs::write(files.path.join("_done"), "x").expect("written");
+    files
+}
+
+#[test]
+fn a_directory_of_files_of_every_format_keeps_the_contract() {
+    for (name, encode) in ENCODERS {
+        let files = directory(name, encode);
+        let (_, extension) = name.split_once('.').expect("an extension");
+        for follow in [false, true] {
+            let source =
+                format!("format = \"{extension}\"\nevent-time = \"at\"\nfollow = {follow}");
+            let rows = check(&|position| files.open_source(&source, position));
+            assert_eq!(rows.len(), 120, "{name}");
+        }
+    }
+}
+
+#[test]
+fn generated_events_keep_the_contract() {
+    let fields =
+        [Column::required("seq", ColumnType::Int64), Column::nullable("price", ColumnType::Int64)];
+    let files = Files::new("in.csv", b"");
+    for source in [
+        "connector = \"nexmark\"\nevents = 100\nevent-time = \"date_time\"",
+        "connector = \"nexmark\"\nevents = 2000\nfilter = { event_type = 1 }",
+    ] {
+        let config = files.config(source);
+        let shape = crate::source::inspect(&config.sources[0]).expect("a shape");
+        let plan = Arc::new(plan_of(&config, &fields, &shape).expect("a plan"));
+        let open = |position: Option<&SourcePosition>| {
+            crate::source::open(&config.sources[0], Arc::clone(&plan), position)
+        };
+        let rows = check(&open);
+        assert_eq!(rows.len(), if source.contains("filter") { 120 } else { 100 });
+    }
+}
+
+fn followed(files: &Files) -> Box<dyn Source> {
+    files.open_source("format = \"csv\"\nfollow = true", None).expect("opened")
+}
+
+/// Asks until the source has looked again.
+fn after_a_look(source: &mut dyn Source) -> Vec<crate::source::conformance::Row> {
+    let until = clock::now() + std::time::Duration::from_secs(60);
+    while clock::now() < until {
+        let rows = rest(source, 100);
+        if !rows.is_empty() {
+            return rows;
+        }
+        std::thread::yield_now();
+    }
+    Vec::new()
+}
+
+#[test]
+fn new_files_and_whole_lines_are_followed() {
+    let files = directory("rows.csv", as_csv);
+    let mut source = followed(&files);
+    assert_eq!(rest(source.as_mut(), 100).len(), 120);
+    let append = |name: &str, text: &str| {
+        use std::io::Write as _;
+        let path = files.path.join(name);
+        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+        file.expect("opened").write_all(text.as_bytes()).expect("written");
+    };
+    append("part-0.csv", "7,x,,200\n8,x,,20");
+    assert_eq!(after_a_look(source.as_mut()).len(), 1, "a line that is not whole is not there");
+    append("part-0.csv", "1\n");
+    let rows = after_a_look(source.as_mut());
+    assert!(rows[0].0.contains("\"id\":201"), "{rows:?}");
+    append("part-9.csv", "at,other,name");
+    let position = source.position().expect("a position");
+    append("part-9.csv", ",id\n1,x,,300\n");
+    assert_eq!(after_a_look(source.as_mut()).len(), 1);
+    let source_text = "format = \"csv\"\nfollow = true";
+    let mut again = files.open_source(source_text, Some(&position)).expect("opened");
+    assert_eq!(rest(again.as_mut(), 100).len(), 1, "the checkpoint has not read the new file");
+}
+
+#[test]
+fn a_file_that_vanished_before_it_was_read_is_missed() {
+    let files = directory("rows.csv", as_csv);
+    let source_text = "format = \"csv\"";
+    let mut source = files.open_source(source_text, None).expect("opened");
+    let Next::Batch(_) = source.next(10).expect("read") else { panic!("rows") };
+    let position = source.position().expect("a position");
+    std::fs::remove_file(files.path.join("part-0.csv")).expect("removed");
+    let error = files.open_source(source_text, Some(&position)).err().expect("refused");
+    assert_eq!(error.kind(), crate::ErrorKind::Incompatible);
+    assert!(error.to_string().contains("is gone, and was not read to its end"), "{error}");
+    rest(source.as_mut(), 100);
+    let position = source.position().expect("a position");
+    std::fs::remove_file(files.path.join("part-1.csv")).expect("removed");
+    assert!(files.open_source(source_text, Some(&position)).is_ok(), "all of it was read");
 }

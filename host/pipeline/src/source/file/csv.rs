@@ -3,23 +3,24 @@
 mod record;
 
 use super::chunk::{ChunkReader, RECORD_LIMIT_BYTES, resume};
-use super::column_builder::Value;
-use super::infer::{Guess, SAMPLE_ROWS};
-use super::plan::{FileColumn, FileShape, Plan};
-use super::reject::Rejects;
-use super::rows::Rows;
-use super::{Source, SourceBatch};
-use crate::checkpoint::SourcePosition;
+use super::place::Place;
+use super::{FilePosition, FileReader, Growth};
 use crate::config::{FinalNewline, SourceConfig};
 use crate::error::{Error, Result};
+use crate::source::SourceBatch;
+use crate::source::column_builder::Value;
+use crate::source::infer::{Guess, SAMPLE_ROWS};
+use crate::source::plan::{FileColumn, FileShape, Plan};
+use crate::source::reject::Rejects;
+use crate::source::rows::Rows;
 use record::{Record, Split, split};
 use std::path::Path;
 use std::sync::Arc;
 
 /// The header says what the columns are called; a sample says what they seem to be.
-pub(super) fn inspect(config: &SourceConfig) -> Result<FileShape> {
-    let path = &config.path.value;
-    let mut reader = ChunkReader::open(path, 0)?;
+pub(super) fn inspect(place: &Place) -> Result<FileShape> {
+    let path = place.shown();
+    let mut reader = ChunkReader::open(place, 0)?;
     let header = Header::read(&mut reader, path)?;
     let mut guesses: Vec<Guess> = header.names.iter().map(|_| Guess::new()).collect();
     let mut record = Record::default();
@@ -101,12 +102,13 @@ impl Header {
 /// Reads a CSV file.
 pub(super) struct CsvSource {
     reader: ChunkReader,
-    position: SourcePosition,
+    position: FilePosition,
     /// Fields that each record has.
     fields: usize,
     /// For each column of the plan, its field in the record.
     places: Vec<usize>,
     final_newline: FinalNewline,
+    growth: Growth,
     plan: Arc<Plan>,
     rejects: Rejects,
     record: Record,
@@ -114,14 +116,16 @@ pub(super) struct CsvSource {
 
 impl CsvSource {
     pub(super) fn open(
+        place: &Place,
         config: &SourceConfig,
         plan: Arc<Plan>,
-        position: Option<SourcePosition>,
+        position: Option<FilePosition>,
+        growth: Growth,
     ) -> Result<Self> {
-        let path = &config.path.value;
-        let mut reader = ChunkReader::open(path, 0)?;
+        let path = place.shown();
+        let mut reader = ChunkReader::open(place, 0)?;
         let header = Header::read(&mut reader, path)?;
-        let place = |column: &howdah_state::Column| {
+        let index_of = |column: &howdah_state::Column| {
             let mut found =
                 header.names.iter().enumerate().filter(|(_, name)| **name == column.name);
             let (first, _) = found.next().ok_or_else(|| {
@@ -136,16 +140,16 @@ impl CsvSource {
             }
             Ok(first)
         };
-        let places = plan.columns().iter().map(place).collect::<Result<_>>()?;
+        let places = plan.columns().iter().map(index_of).collect::<Result<_>>()?;
         let position = match position {
             Some(mut position) => {
-                let (resumed, skipped) = resume(config, position)?;
+                let (resumed, skipped) = resume(place, config, position)?;
                 reader = resumed;
                 position.byte_offset += skipped;
                 position.lines += u64::from(skipped > 0);
                 position
             }
-            None => SourcePosition {
+            None => FilePosition {
                 byte_offset: u64::try_from(header.bytes).unwrap_or(u64::MAX),
                 rows: 0,
                 lines: header.lines,
@@ -157,6 +161,7 @@ impl CsvSource {
             fields: header.names.len(),
             places,
             final_newline: config.final_newline,
+            growth,
             plan,
             rejects: Rejects::new(config),
             record: Record::default(),
@@ -212,11 +217,21 @@ impl CsvSource {
     }
 }
 
-impl Source for CsvSource {
+impl FileReader for CsvSource {
     fn next_batch(&mut self, rows_limit: usize) -> Result<Option<SourceBatch>> {
         let mut rows = Rows::new(Arc::clone(&self.plan), rows_limit);
         while !rows.is_full(rows_limit) && !self.rejects.is_full() {
-            match split_more(&mut self.reader, &mut self.record)? {
+            let split = split_more(&mut self.reader, &mut self.record)?;
+            // What is not whole may become so.
+            let split = match split {
+                Split::Record { terminated: false, .. } | Split::Unclosed
+                    if self.growth == Growth::Awaited =>
+                {
+                    Split::End
+                }
+                split => split,
+            };
+            match split {
                 Split::Record { length, lines, terminated } => {
                     self.take_record(&mut rows, length, terminated)?;
                     self.advance(length, 1, lines);
@@ -254,7 +269,7 @@ impl Source for CsvSource {
         rows.finish(&mut self.rejects).map(Some)
     }
 
-    fn position(&self) -> SourcePosition {
+    fn position(&self) -> FilePosition {
         self.position
     }
 

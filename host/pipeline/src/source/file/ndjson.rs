@@ -3,21 +3,22 @@
 mod object;
 
 use super::chunk::{ChunkReader, RECORD_LIMIT_BYTES, resume};
-use super::infer::{Guess, SAMPLE_ROWS};
-use super::plan::{FileColumn, FileShape, Plan};
-use super::reject::Rejects;
-use super::rows::Rows;
-use super::{Source, SourceBatch};
-use crate::checkpoint::SourcePosition;
+use super::place::Place;
+use super::{FilePosition, FileReader, Growth};
 use crate::config::{FinalNewline, SourceConfig};
 use crate::error::{Error, Result};
+use crate::source::SourceBatch;
+use crate::source::infer::{Guess, SAMPLE_ROWS};
+use crate::source::plan::{FileColumn, FileShape, Plan};
+use crate::source::reject::Rejects;
+use crate::source::rows::Rows;
 use object::Object;
 use std::sync::Arc;
 
 /// The objects of a sample say what the columns are called and what they seem to be.
-pub(super) fn inspect(config: &SourceConfig) -> Result<FileShape> {
-    let path = &config.path.value;
-    let mut reader = ChunkReader::open(path, 0)?;
+pub(super) fn inspect(place: &Place) -> Result<FileShape> {
+    let path = place.shown();
+    let mut reader = ChunkReader::open(place, 0)?;
     reader.skip_mark()?;
     let mut columns: Vec<(String, Guess)> = Vec::new();
     let mut lines = 0;
@@ -86,11 +87,12 @@ fn next_line(reader: &mut ChunkReader) -> Result<Line<'_>> {
 /// Reads an NDJSON file.
 pub(super) struct NdjsonSource {
     reader: ChunkReader,
-    position: SourcePosition,
+    position: FilePosition,
     /// Length of the byte order mark before the first line, which counts with that line: a
     /// position is always after a line break.
     mark: usize,
     final_newline: FinalNewline,
+    growth: Growth,
     plan: Arc<Plan>,
     rejects: Rejects,
     object: Object,
@@ -98,12 +100,14 @@ pub(super) struct NdjsonSource {
 
 impl NdjsonSource {
     pub(super) fn open(
+        place: &Place,
         config: &SourceConfig,
         plan: Arc<Plan>,
-        position: Option<SourcePosition>,
+        position: Option<FilePosition>,
+        growth: Growth,
     ) -> Result<Self> {
         let mut position = position.unwrap_or_default();
-        let (mut reader, skipped) = resume(config, position)?;
+        let (mut reader, skipped) = resume(place, config, position)?;
         position.byte_offset += skipped;
         let mark = if position.byte_offset == 0 { reader.skip_mark()? } else { 0 };
         position.lines += u64::from(skipped > 0);
@@ -113,6 +117,7 @@ impl NdjsonSource {
             position,
             mark,
             final_newline: config.final_newline,
+            growth,
             object: Object::new(names),
             plan,
             rejects: Rejects::new(config),
@@ -120,12 +125,19 @@ impl NdjsonSource {
     }
 }
 
-impl Source for NdjsonSource {
+impl FileReader for NdjsonSource {
     fn next_batch(&mut self, rows_limit: usize) -> Result<Option<SourceBatch>> {
         let mut rows = Rows::new(Arc::clone(&self.plan), rows_limit);
         while !rows.is_full(rows_limit) && !self.rejects.is_full() {
             let number = self.position.lines + 1;
             let length = match next_line(&mut self.reader)? {
+                // What is not whole may become so.
+                Line::Whole { terminated: false, .. }
+                    if self.growth == Growth::Awaited && rows.is_empty() =>
+                {
+                    return Ok(None);
+                }
+                Line::Whole { terminated: false, .. } if self.growth == Growth::Awaited => break,
                 Line::End if rows.is_empty() => return Ok(None),
                 Line::End => break,
                 Line::Whole { text, length, terminated } => {
@@ -167,7 +179,7 @@ impl Source for NdjsonSource {
         rows.finish(&mut self.rejects).map(Some)
     }
 
-    fn position(&self) -> SourcePosition {
+    fn position(&self) -> FilePosition {
         self.position
     }
 

@@ -1,4 +1,4 @@
-use crate::source::tests::{Files, as_parquet, parquet_file};
+use crate::source::file::tests::{Files, as_parquet, parquet_file};
 use arrow_array::{
     ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
 };

@@ -1,8 +1,8 @@
 //! How a file starts, to know it again.
 
-use crate::checkpoint::SourceStart;
+use super::FileStart;
+use super::place::Place;
 use crate::error::{Error, ErrorKind, Result};
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -11,31 +11,36 @@ const LIMIT_BYTES: u64 = 4_096;
 
 /// The first bytes of a file.
 #[derive(Debug)]
-pub(crate) struct Start {
+pub(super) struct Start {
     bytes: Vec<u8>,
 }
 
 impl Start {
     /// Reads them.
-    pub(crate) fn read(path: &Path) -> Result<Self> {
+    pub(super) fn read(place: &Place) -> Result<Self> {
         let mut bytes = Vec::new();
-        let read = File::open(path).and_then(|file| file.take(LIMIT_BYTES).read_to_end(&mut bytes));
-        read.map_err(|error| Error::io("read", path, error))?;
+        let read = place.open()?.take(LIMIT_BYTES).read_to_end(&mut bytes);
+        read.map_err(|error| Error::io("read", place.shown(), error))?;
         Ok(Self { bytes })
     }
 
+    /// Whether there is a line break in them.
+    pub(super) fn has_line(&self) -> bool {
+        memchr::memchr(b'\n', &self.bytes).is_some() || self.bytes.len() as u64 == LIMIT_BYTES
+    }
+
     /// The part of them before an offset.
-    pub(crate) fn before(&self, byte_offset: u64) -> SourceStart {
+    pub(super) fn before(&self, byte_offset: u64) -> FileStart {
         let length = usize::try_from(byte_offset).unwrap_or(usize::MAX).min(self.bytes.len());
         let bytes = self.bytes.get(..length).unwrap_or_default();
-        SourceStart {
+        FileStart {
             bytes: u64::try_from(length).unwrap_or(u64::MAX),
             crc32: crc32fast::hash(bytes),
         }
     }
 
     /// Refuses a file that starts in another way than the one of the checkpoint.
-    pub(crate) fn check(&self, path: &Path, checkpoint: SourceStart) -> Result<()> {
+    pub(super) fn check(&self, path: &Path, checkpoint: FileStart) -> Result<()> {
         if self.before(checkpoint.bytes) == checkpoint {
             return Ok(());
         }
@@ -61,7 +66,7 @@ mod tests {
         let path = directory.path().join("rows.csv");
         let read = |text: &str| {
             std::fs::write(&path, text).expect("written");
-            Start::read(&path).expect("read")
+            Start::read(&Place::of(&path)).expect("read")
         };
         let start = read("a,b\n1,2\nx,y\n").before(8);
         assert!(read("a,b\n1,2\n3,4\n5,6\n").check(&path, start).is_ok(), "mended and longer");

@@ -1,13 +1,11 @@
-//! Parquet.
+//! Rows that come in typed columns: picked, cast and filtered as the plan says.
 
+use super::SourceBatch;
 use super::column_builder::{Scalar, ValueError};
-use super::plan::{FileColumn, FileShape, Plan};
+use super::plan::Plan;
 use super::reject::Rejects;
 use super::rows::describe;
-use super::{READ_FACTOR, Source, SourceBatch};
-use crate::checkpoint::SourcePosition;
-use crate::config::SourceConfig;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int32Type, Int64Type,
@@ -19,27 +17,11 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, SchemaRef};
 use howdah_state::{Column, ColumnType};
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
-use parquet::errors::ParquetError;
-use std::fs::File;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The file says what the columns are.
-pub(super) fn inspect(config: &SourceConfig) -> Result<FileShape> {
-    let builder = open_file(&config.path.value)?;
-    let column = |field: &Arc<arrow_schema::Field>| FileColumn {
-        name: field.name().clone(),
-        column_type: read_type(field.data_type()),
-    };
-    let columns = builder.schema().fields().iter().map(column).collect();
-    Ok(FileShape { columns, open: false, typed: true })
-}
-
-/// The type that a column of the file is read as. Where values may not fit (timestamps finer
+/// The type that a column is read as. Where values may not fit (timestamps finer
 /// than a millisecond, large unsigned numbers), each is checked.
-fn read_type(data_type: &DataType) -> Option<ColumnType> {
+pub(super) fn read_type(data_type: &DataType) -> Option<ColumnType> {
     Some(match data_type {
         DataType::Int8 | DataType::Int16 | DataType::UInt8 | DataType::UInt16 => ColumnType::Int32,
         DataType::UInt32 | DataType::UInt64 => ColumnType::Int64,
@@ -55,91 +37,22 @@ fn read_type(data_type: &DataType) -> Option<ColumnType> {
     })
 }
 
-fn open_file(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<File>> {
-    let file = File::open(path).map_err(|error| Error::io("open", path, error))?;
-    ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| {
-        Error::input(format!(
-            "{} is no whole Parquet file: {}; its footer may be cut off",
-            path.display(),
-            plain(&error)
-        ))
-    })
-}
-
-fn plain(error: &ParquetError) -> String {
-    let message = error.to_string();
-    message.strip_prefix("Parquet error: ").unwrap_or(&message).to_owned()
-}
-
-/// Reads a Parquet file.
-pub(super) struct ParquetSource {
-    reader: ParquetRecordBatchReader,
-    path: PathBuf,
+/// Makes batches of the plan.
+#[derive(Debug)]
+pub(super) struct Columnar {
     plan: Arc<Plan>,
-    position: SourcePosition,
-    rows_total: u64,
-    length_bytes: u64,
     rejects: Rejects,
-    /// What was read and did not fit into the batch.
-    rest: Option<RecordBatch>,
+    /// For messages.
+    source: String,
 }
 
-/// Rows that are decoded at a time.
-const DECODE_ROWS: usize = 8_192;
-
-impl ParquetSource {
-    pub(super) fn open(
-        config: &SourceConfig,
-        plan: Arc<Plan>,
-        position: Option<SourcePosition>,
-    ) -> Result<Self> {
-        let path = config.path.value.clone();
-        let length = std::fs::metadata(&path).map_err(|error| Error::io("read", &path, error))?;
-        let builder = open_file(&path)?;
-        let rows_total =
-            u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or_default();
-        let position = position.unwrap_or_default();
-        if position.rows > rows_total {
-            return Err(Error::new(
-                ErrorKind::Incompatible,
-                format!(
-                    "{} has {rows_total} rows, fewer than the {} that the checkpoint has read; \
-                     bring the old file back, or start afresh with --fresh",
-                    path.display(),
-                    position.rows
-                ),
-            ));
-        }
-        let wanted = plan.columns().iter().map(|column| column.name.as_str());
-        let mask = ProjectionMask::columns(builder.parquet_schema(), wanted);
-        let reader = builder
-            .with_projection(mask)
-            .with_batch_size(DECODE_ROWS)
-            .with_offset(usize::try_from(position.rows).unwrap_or(usize::MAX))
-            .build()
-            .map_err(|error| damaged(&path, position.rows, &plain(&error)))?;
-        Ok(Self {
-            reader,
-            path,
-            plan,
-            position,
-            rows_total,
-            length_bytes: length.len(),
-            rejects: Rejects::new(config),
-            rest: None,
-        })
+impl Columnar {
+    pub(super) fn new(plan: Arc<Plan>, rejects: Rejects, source: String) -> Self {
+        Self { plan, rejects, source }
     }
 
-    fn decode(&mut self) -> Result<Option<RecordBatch>> {
-        if let Some(rest) = self.rest.take() {
-            return Ok(Some(rest));
-        }
-        let batch = self.reader.next().transpose();
-        batch.map_err(|error| damaged(&self.path, self.position.rows, &error.to_string()))
-    }
-
-    /// The batch of the plan from rows as the file has them.
-    fn take(&mut self, batch: &RecordBatch) -> Result<SourceBatch> {
+    /// The batch of the plan from rows as the source has them; `first` is the number of the first of them, from 1.
+    pub(super) fn take(&mut self, batch: &RecordBatch, first: u64) -> Result<SourceBatch> {
         let columns = self.plan.columns();
         let mut read = Vec::with_capacity(columns.len());
         let mut kept = vec![true; batch.num_rows()];
@@ -152,7 +65,7 @@ impl ParquetSource {
             read.push(values);
         }
         let filtered = kept.iter().filter(|kept| !**kept).count();
-        self.set_aside(batch, &read, &mut kept)?;
+        self.set_aside(batch, first, &read, &mut kept)?;
         let rows = kept.iter().filter(|kept| **kept).count();
         if rows < kept.len() {
             let mask = BooleanArray::from(kept);
@@ -168,7 +81,7 @@ impl ParquetSource {
     /// A column as the type that it is read as; a value that does not fit is null.
     fn column(&self, batch: &RecordBatch, column: &Column) -> Result<ArrayRef> {
         let values = batch.column_by_name(&column.name).ok_or_else(|| {
-            Error::input(format!("{} has no column `{}`", self.path.display(), column.name))
+            Error::input(format!("{} has no column `{}`", self.source, column.name))
         })?;
         let wanted = column.column_type.to_arrow();
         if *values.data_type() == wanted {
@@ -181,6 +94,7 @@ impl ParquetSource {
     fn set_aside(
         &mut self,
         batch: &RecordBatch,
+        first: u64,
         read: &[ArrayRef],
         kept: &mut [bool],
     ) -> Result<()> {
@@ -203,49 +117,13 @@ impl ParquetSource {
                         column.column_type
                     )),
                 };
-                let number = self.position.rows + 1 + u64::try_from(row).unwrap_or_default();
+                let number = first + u64::try_from(row).unwrap_or_default();
                 let raw = show_row(batch, row);
                 self.rejects.add(number, raw.as_bytes(), describe(&column.name, error))?;
             }
         }
         Ok(())
     }
-}
-
-impl Source for ParquetSource {
-    fn next_batch(&mut self, rows_limit: usize) -> Result<Option<SourceBatch>> {
-        let Some(batch) = self.decode()? else { return Ok(None) };
-        let limit = rows_limit.saturating_mul(READ_FACTOR).clamp(1, DECODE_ROWS);
-        let batch = if batch.num_rows() > limit.min(rows_limit) {
-            let limit = limit.min(rows_limit);
-            self.rest = Some(batch.slice(limit, batch.num_rows() - limit));
-            batch.slice(0, limit)
-        } else {
-            batch
-        };
-        let taken = self.take(&batch)?;
-        self.position.rows += u64::try_from(batch.num_rows()).unwrap_or_default();
-        let share = u128::from(self.length_bytes) * u128::from(self.position.rows)
-            / u128::from(self.rows_total.max(1));
-        self.position.byte_offset = u64::try_from(share).unwrap_or(self.length_bytes);
-        Ok(Some(taken))
-    }
-
-    fn position(&self) -> SourcePosition {
-        self.position
-    }
-
-    fn length_bytes(&self) -> u64 {
-        self.length_bytes
-    }
-}
-
-fn damaged(path: &Path, row: u64, reason: &str) -> Error {
-    Error::input(format!(
-        "{}: the rows from {} on cannot be read: {reason}",
-        path.display(),
-        row + 1
-    ))
 }
 
 /// Casts; a value that would change is null.
@@ -338,6 +216,3 @@ fn show_row(batch: &RecordBatch, row: usize) -> String {
     let columns: Vec<String> = schema.fields().iter().zip(batch.columns()).map(column).collect();
     columns.join(", ")
 }
-
-#[cfg(test)]
-mod tests;

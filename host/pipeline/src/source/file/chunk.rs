@@ -1,11 +1,12 @@
 //! Reads a file in chunks and keeps what has not been consumed in one piece.
 
-use crate::checkpoint::SourcePosition;
+use super::FilePosition;
+use super::place::Place;
 use crate::config::{FinalNewline, SourceConfig};
 use crate::error::{Error, ErrorKind, Result};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The longest record.
 pub(super) const RECORD_LIMIT_BYTES: usize = 16 << 20;
@@ -31,8 +32,9 @@ pub(super) struct ChunkReader {
 
 impl ChunkReader {
     /// Opens a file at an offset.
-    pub(super) fn open(path: &Path, offset: u64) -> Result<Self> {
-        let mut file = File::open(path).map_err(|error| Error::io("open", path, error))?;
+    pub(super) fn open(place: &Place, offset: u64) -> Result<Self> {
+        let path = place.shown();
+        let mut file = place.open()?;
         let metadata = file.metadata().map_err(|error| Error::io("read", path, error))?;
         file.seek(SeekFrom::Start(offset)).map_err(|error| Error::io("read", path, error))?;
         Ok(Self {
@@ -144,10 +146,11 @@ impl ChunkReader {
 /// it was set aside as cut off, its rest goes the same way, and is counted in what is
 /// returned beside the reader.
 pub(super) fn resume(
+    place: &Place,
     config: &SourceConfig,
-    position: SourcePosition,
+    position: FilePosition,
 ) -> Result<(ChunkReader, u64)> {
-    let path = &config.path.value;
+    let path = place.shown();
     let changed = |what: String| {
         Error::new(
             ErrorKind::Incompatible,
@@ -158,9 +161,9 @@ pub(super) fn resume(
         )
     };
     let Some(before) = position.byte_offset.checked_sub(1) else {
-        return Ok((ChunkReader::open(path, 0)?, 0));
+        return Ok((ChunkReader::open(place, 0)?, 0));
     };
-    let mut reader = ChunkReader::open(path, before)?;
+    let mut reader = ChunkReader::open(place, before)?;
     if reader.length_bytes() < position.byte_offset {
         return Err(changed(format!(
             "has {} bytes, fewer than the {} that the checkpoint has read",

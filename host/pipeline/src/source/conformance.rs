@@ -1,0 +1,83 @@
+//! The contract of a source as tests that every connector runs.
+
+use super::{Next, Source, SourceBatch};
+use crate::checkpoint::SourcePosition;
+use crate::error::Result;
+use arrow_array::RecordBatch;
+
+/// A connector under test: opens the same input at a position.
+pub(super) type Open<'a> = &'a dyn Fn(Option<&SourcePosition>) -> Result<Box<dyn Source>>;
+
+/// A row, as text, and its event time.
+pub(super) type Row = (String, i64);
+
+/// Runs all of it; returns the rows.
+pub(super) fn check(open: Open<'_>) -> Vec<Row> {
+    let all = rest(&mut *open(None).expect("opened"), 1_000);
+    assert!(all.len() > 10, "the input is too short to tell anything");
+    for limit in [1, 3, 7] {
+        positions_restore_exactly(open, &all, limit);
+    }
+    all
+}
+
+/// Rows from where a source is to its end, or until it has none now.
+pub(super) fn rest(source: &mut dyn Source, limit: usize) -> Vec<Row> {
+    let mut rows = Vec::new();
+    loop {
+        let before = source.progress().rows;
+        match source.next(limit).expect("read") {
+            Next::Batch(batch) => {
+                assert!(batch.rows.num_rows() <= limit, "a batch has {limit} rows at most");
+                assert_eq!(batch.event_times.len(), batch.rows.num_rows());
+                let kept = u64::try_from(batch.rows.num_rows()).expect("small");
+                let read = source.progress().rows - before;
+                let rejected = u64::try_from(batch.rejected.len()).expect("small");
+                assert_eq!(read, kept + batch.filtered + rejected, "every row is accounted for");
+                rows.extend(rows_of(&batch));
+            }
+            Next::Idle(_) => {
+                assert!(!source.is_bounded(), "a bounded source comes to its end");
+                return rows;
+            }
+            Next::End => {
+                assert!(matches!(source.next(limit).expect("read"), Next::End), "an end lasts");
+                return rows;
+            }
+        }
+    }
+}
+
+fn rows_of(batch: &SourceBatch) -> Vec<Row> {
+    let text = |batch: &RecordBatch| {
+        let mut text = Vec::new();
+        let mut writer = arrow_json::LineDelimitedWriter::new(&mut text);
+        writer.write(batch).expect("written");
+        writer.finish().expect("written");
+        String::from_utf8(text).expect("text")
+    };
+    let rows = (0..batch.rows.num_rows()).map(|row| text(&batch.rows.slice(row, 1)));
+    rows.zip(batch.event_times.iter().copied()).collect()
+}
+
+/// Whatever position a batch ends at, opening there goes on with exactly the next row.
+fn positions_restore_exactly(open: Open<'_>, all: &[Row], limit: usize) {
+    let mut source = open(None).expect("opened");
+    let mut seen: Vec<Row> = Vec::new();
+    loop {
+        let position = source.position().expect("a position");
+        assert_eq!(position.rows, source.progress().rows);
+        // As it comes out of a document.
+        let text = serde_json::to_string(&position).expect("JSON");
+        let position: SourcePosition = serde_json::from_str(&text).expect("a position");
+        let mut restarted = open(Some(&position)).expect("opened");
+        assert_eq!(restarted.position().expect("a position").rows, position.rows);
+        assert_eq!(rest(&mut *restarted, limit + 1), all[seen.len()..]);
+        source.checkpoint_completed(&position).expect("heard");
+        match source.next(limit).expect("read") {
+            Next::Batch(batch) => seen.extend(rows_of(&batch)),
+            Next::Idle(_) | Next::End => break,
+        }
+    }
+    assert_eq!(seen, all);
+}

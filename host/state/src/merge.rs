@@ -4,7 +4,7 @@
 //! another run. Rows that died while it ran are carried over to its output by position when it
 //! is published.
 
-use crate::committer::{Change, Committer};
+use crate::committer::{Change, Committer, data_paths};
 use crate::data_file::{DataFile, DataFileWriter, FileId, ScannedRows, Source};
 use crate::file_system::FileSystem;
 use crate::key::{EncodedKeys, beginning};
@@ -139,7 +139,10 @@ impl MergeTask {
         let new_rows = runs.into_iter().map(|run| (run.file, run.new_rows)).collect();
         let output = match written {
             0 => None,
-            _ => Some(writer.finish(self.bucket, self.level, Source::Compact)?),
+            _ => {
+                let file = writer.finish(self.bucket, self.level, Source::Compact)?;
+                Some(Unpublished::new(file, files, table))
+            }
         };
         Ok(Merged { task: self.clone(), output, new_rows })
     }
@@ -234,14 +237,53 @@ fn lost_run() -> Error {
 pub(crate) struct Merged {
     pub(crate) task: MergeTask,
     /// `None` when no row was live.
-    pub(crate) output: Option<Arc<DataFile>>,
+    pub(crate) output: Option<Unpublished>,
     /// For each input, the row of the output that each of its rows became.
     new_rows: HashMap<FileId, Vec<u32>>,
 }
 
+/// The output of a merge; its files go with the value, unless they were handed on. So none is
+/// left when a merge comes too late, or when the store is closed before it is published.
+#[derive(Debug)]
+pub(crate) struct Unpublished {
+    file: Option<Arc<DataFile>>,
+    files: FileSystem,
+    table: TableDirectory,
+}
+
+impl Unpublished {
+    fn new(file: Arc<DataFile>, files: &FileSystem, table: &TableDirectory) -> Self {
+        Self { file: Some(file), files: files.clone(), table: table.clone() }
+    }
+
+    pub(crate) fn rows(&self) -> u64 {
+        self.file.as_ref().map_or(0, |file| u64::from(file.rows()))
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.file.as_ref().map_or(0, |file| file.bytes())
+    }
+
+    /// Whoever takes the file removes it if it is not published.
+    fn hand_on(mut self) -> Option<Arc<DataFile>> {
+        self.file.take()
+    }
+}
+
+impl Drop for Unpublished {
+    fn drop(&mut self) {
+        let Some(file) = &self.file else { return };
+        for path in data_paths(&self.table, file.bucket, &file.meta) {
+            // What is left is removed when the table is next opened.
+            let _ = self.files.remove(&path);
+        }
+    }
+}
+
 impl Merged {
-    /// The commit that publishes the output on top of `pin`; `None` when an input is gone.
-    pub(crate) fn change(&self, pin: &Pin) -> Option<Change> {
+    /// The commit that publishes the output on top of `pin`; `None` when an input is gone: then
+    /// the output goes too.
+    pub(crate) fn into_change(self, pin: &Pin) -> Option<Change> {
         let mut dead_output = RoaringBitmap::new();
         for input in &self.task.inputs {
             let now = pin
@@ -254,12 +296,13 @@ impl Merged {
             let carried = died.iter().filter_map(|row| new_rows.get(row as usize).copied());
             dead_output.extend(carried.filter(|&row| row != GONE));
         }
+        let added: Vec<_> = self.output.and_then(Unpublished::hand_on).into_iter().collect();
         Some(Change {
             kind: CommitKind::COMPACT,
             identifier: 0,
-            added: self.output.iter().cloned().collect(),
             removed: self.task.inputs.iter().map(|input| input.file.id).collect::<HashSet<_>>(),
-            dead: self.output.iter().map(|output| (output.id, dead_output.clone())).collect(),
+            dead: added.iter().map(|output| (output.id, dead_output.clone())).collect(),
+            added,
         })
     }
 }

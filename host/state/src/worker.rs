@@ -6,7 +6,7 @@
 use crate::committer::Committer;
 use crate::data_file::FileId;
 use crate::flush::{Frozen, flush};
-use crate::merge::{MergeTask, Merged};
+use crate::merge::{MergeTask, Merged, Unpublished};
 use crate::metrics::Instruments;
 use crate::pin::Pin;
 use crate::pool::PoolQueue;
@@ -397,7 +397,7 @@ impl Worker {
     }
 
     fn publish_merge(&mut self, bucket: u32, newest: FileId, result: Result<Merged>) -> Result<()> {
-        let not_before = match result.and_then(|merged| self.commit_merge(&merged)) {
+        let not_before = match result.and_then(|merged| self.commit_merge(merged)) {
             Ok(()) => None,
             Err(error) if error.kind() == ErrorKind::Closed => None,
             // The table can do without for a while, but not when writes wait for this.
@@ -419,12 +419,9 @@ impl Worker {
         self.committer.pin().bucket(bucket).len() >= self.options.stop_runs()
     }
 
-    fn commit_merge(&mut self, merged: &Merged) -> Result<()> {
-        let Some(change) = merged.change(self.committer.pin()) else {
-            // It came too late.
-            self.committer.discard(merged.output.as_slice());
-            return Ok(());
-        };
+    fn commit_merge(&mut self, merged: Merged) -> Result<()> {
+        // It may have come too late.
+        let Some(change) = merged.into_change(self.committer.pin()) else { return Ok(()) };
         let since = crate::seam::now();
         self.committer.commit(&change)?;
         self.view.instruments.commit_seconds.record(since.elapsed());
@@ -455,8 +452,8 @@ impl Worker {
 fn note_merge(instruments: &Instruments, result: &Result<Merged>, duration: Duration) {
     instruments.merge_seconds.record(duration);
     let Ok(merged) = result else { return };
-    let rows = merged.output.as_ref().map_or(0, |output| u64::from(output.rows()));
-    let bytes = merged.output.as_ref().map_or(0, |output| output.bytes());
+    let rows = merged.output.as_ref().map_or(0, Unpublished::rows);
+    let bytes = merged.output.as_ref().map_or(0, Unpublished::bytes);
     instruments.merged_rows.increment(rows);
     instruments.merged_bytes.increment(bytes);
     let (runs, duration_ms) = (merged.task.inputs.len(), duration.as_millis());

@@ -6,7 +6,7 @@
 
 use crate::file_system::FileSystem;
 use crate::metadata::{TableDirectory, schema_ids};
-use crate::schema::{EXPIRES_COLUMN, TableSchema, to_paimon};
+use crate::schema::{EXPIRES_COLUMN, SHAPE_DIGEST_OPTION, TableSchema, to_paimon};
 use crate::{Column, ColumnType, Error, ErrorKind, KeyGroups, Result, StateDescriptor};
 use paimon::spec::TableSchema as StoredSchema;
 use serde_json::{Value, json};
@@ -148,16 +148,34 @@ fn bad_schema(table: &TableDirectory, error: &serde_json::Error) -> Error {
 
 /// Gives a schema the next number, unless it is the same as the newest one.
 fn finish(table: &TableDirectory, mut next: Value, newest: &StoredSchema) -> Result<NextSchema> {
-    let mut same = serde_json::to_value(newest).map_err(|error| bad_schema(table, &error))?;
-    let content = ["fields", "primaryKeys", "partitionKeys", "options"];
-    if content.iter().all(|part| next.get(part) == same.get(part)) {
-        let schema = decode(table, std::mem::take(&mut same))?;
-        return Ok(NextSchema { file: None, schema });
+    let same = serde_json::to_value(newest).map_err(|error| bad_schema(table, &error))?;
+    // The digest follows from the others, and a table of version 0.1 has none.
+    if undigested(&next) == undigested(&same) {
+        return Ok(NextSchema { file: None, schema: TableSchema::of_table(&table.name, newest)? });
     }
     set(&mut next, "id", json!(newest.id() + 1));
     set(&mut next, "timeMillis", json!(crate::seam::wall_clock_ms()));
+    take_digest(&mut next);
     let schema = decode(table, next.clone())?;
+    if let Some(options) = next.get_mut("options") {
+        set(options, SHAPE_DIGEST_OPTION, json!(schema.digest()));
+    }
     Ok(NextSchema { file: Some(next), schema })
+}
+
+/// What of a schema makes it another one, without the digest.
+fn undigested(schema: &Value) -> Value {
+    let parts = ["fields", "primaryKeys", "partitionKeys", "options"];
+    let of_part = |part: &&str| ((*part).to_owned(), schema.get(part).cloned().unwrap_or_default());
+    let mut content = Value::Object(parts.iter().map(of_part).collect());
+    take_digest(&mut content);
+    content
+}
+
+fn take_digest(schema: &mut Value) {
+    if let Some(options) = schema.get_mut("options").and_then(Value::as_object_mut) {
+        options.remove(SHAPE_DIGEST_OPTION);
+    }
 }
 
 /// A schema is an object: it was decoded as one.

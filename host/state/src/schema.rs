@@ -7,11 +7,15 @@ use paimon::spec::{
     Schema, TimestampType, VarBinaryType, VarCharType,
 };
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Paimon numbers its own columns from the top of the range.
 const SEQUENCE_NUMBER_ID: i32 = i32::MAX - 1;
 const VALUE_KIND_ID: i32 = i32::MAX - 2;
+/// Where Parquet keeps the number of a column.
+const FIELD_ID: &str = "PARQUET:field_id";
 
 /// How many columns of a data file come before the key columns:
 /// `_SEQUENCE_NUMBER`, `_VALUE_KIND` and `kg`.
@@ -40,6 +44,9 @@ const KIND_OPTION: &str = "howdah.kind";
 const MAP_KEY_COLUMNS_OPTION: &str = "howdah.map-key-columns";
 /// The option that says how each value column is folded.
 const REDUCERS_OPTION: &str = "howdah.reducers";
+
+/// The option with the digest of the shape; tables of version 0.1 have none.
+pub(crate) const SHAPE_DIGEST_OPTION: &str = "howdah.shape-digest";
 
 /// The column of a list state that keeps the elements of a key in order.
 pub(crate) const POSITION_COLUMN: &str = "position";
@@ -119,7 +126,39 @@ impl TableSchema {
     }
 
     /// The shape of a table on disk.
+    ///
+    /// # Errors
+    /// `Incompatible` when it is no state table; `Corrupt` when it is not the shape that was
+    /// written.
     pub(crate) fn of_table(name: &str, schema: &paimon::spec::TableSchema) -> Result<Self> {
+        let shape = Self::unchecked(name, schema)?;
+        let written = schema.options().get(SHAPE_DIGEST_OPTION);
+        if written.is_none_or(|written| *written == shape.digest()) {
+            return Ok(shape);
+        }
+        Err(Error::corrupt(format!(
+            "table {name}: its columns or options are not those that were written; the file is \
+             damaged, or something else than howdah changed it: restore from a checkpoint"
+        )))
+    }
+
+    /// A digest of all that reading and writing rows depends on.
+    pub(crate) fn digest(&self) -> String {
+        let key_columns = self.key_encoder.columns().len();
+        let groups = &self.key_groups;
+        let mut text =
+            format!("{} {key_columns} {} {}\n", self.kind, groups.count(), groups.parallelism());
+        let columns = self.file.fields().iter().skip(LEADING_COLUMNS);
+        for (column, field) in self.key().iter().chain(self.value.iter()).zip(columns) {
+            let id = field.metadata().get(FIELD_ID).map_or("", String::as_str);
+            let Column { name, column_type, nullable } = column;
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{id} {nullable} {column_type} {name}");
+        }
+        format!("{:016x}", xxh3_64(text.as_bytes()))
+    }
+
+    fn unchecked(name: &str, schema: &paimon::spec::TableSchema) -> Result<Self> {
         let option = |key: &str| -> Result<u32> {
             let text = schema.options().get(key);
             text.and_then(|text| text.parse().ok()).ok_or_else(|| {
@@ -176,7 +215,7 @@ impl TableSchema {
 }
 
 fn with_id(field: Field, id: i32) -> Field {
-    field.with_metadata(HashMap::from([("PARQUET:field_id".to_owned(), id.to_string())]))
+    field.with_metadata(HashMap::from([(FIELD_ID.to_owned(), id.to_string())]))
 }
 
 fn check_names(key: &[Column], value: &[Column]) -> Result<()> {
@@ -198,8 +237,8 @@ fn check_names(key: &[Column], value: &[Column]) -> Result<()> {
     Ok(())
 }
 
-/// The Paimon schema of a state table.
-pub(crate) fn paimon_schema(descriptor: &StateDescriptor) -> Result<Schema> {
+/// The Paimon schema of a state table whose shape has this digest.
+pub(crate) fn paimon_schema(descriptor: &StateDescriptor, digest: String) -> Result<Schema> {
     let mut builder =
         Schema::builder().column(KEY_GROUP_COLUMN, DataType::Int(IntType::with_nullable(false)));
     let (row_key, _) = descriptor.kind.row_key(&descriptor.key);
@@ -223,6 +262,7 @@ pub(crate) fn paimon_schema(descriptor: &StateDescriptor) -> Result<Schema> {
         StateKind::Value | StateKind::List | StateKind::Timers => {}
     }
     builder
+        .option(SHAPE_DIGEST_OPTION, digest)
         .option(KIND_OPTION, descriptor.kind.name())
         .option(KEY_GROUPS_OPTION, descriptor.key_groups.to_string())
         .option(KEY_COLUMNS_OPTION, descriptor.key.len().to_string())
@@ -282,4 +322,22 @@ pub(crate) fn from_paimon(table: &str, name: &str, data_type: &DataType) -> Resu
         }
     };
     Ok(Column { name: name.to_owned(), column_type, nullable: data_type.is_nullable() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The digest is kept in tables: with another one, they would pass for damaged.
+    #[test]
+    fn digest_of_a_shape_stays_what_it_is() {
+        let key = [Column::required("id", ColumnType::Int64)];
+        let value = [
+            Column::nullable("price", ColumnType::Decimal128 { precision: 18, scale: 2 }),
+            Column::required("at", ColumnType::TimestampMillis),
+        ];
+        let groups = KeyGroups::new(128, 2).unwrap();
+        let shape = TableSchema::new(&StateKind::Value, &key, &value, groups, 0).unwrap();
+        assert_eq!(shape.digest(), "00b7782b9693bded");
+    }
 }

@@ -659,7 +659,7 @@ fn create(
     let groups = KeyGroups::new(descriptor.key_groups, descriptor.parallelism)?;
     let schema =
         TableSchema::new(&descriptor.kind, &descriptor.key, &descriptor.stored_value(), groups, 0)?;
-    let stored = paimon::spec::TableSchema::new(0, &paimon_schema(descriptor)?);
+    let stored = paimon::spec::TableSchema::new(0, &paimon_schema(descriptor, schema.digest())?);
     let bytes = serde_json::to_vec_pretty(&stored)
         .map_err(|error| Error::invalid(format!("table {}: {error}", table.name)))?;
     // Nothing goes before it is sure that something can take its place.

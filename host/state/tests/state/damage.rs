@@ -301,6 +301,27 @@ fn newer_format_of_a_schema_is_refused() {
     assert!(error.to_string().contains("has format 4"), "{error}");
 }
 
+/// Another schema than was written, valid as it is, does not pass for a change of the operator.
+#[test]
+fn schema_whose_columns_were_changed_is_refused_by_name() {
+    let directory = scratch();
+    let (snapshot, _) = build(directory.path());
+    let path = files_in(directory.path(), "schema").remove(0);
+    let sound = std::fs::read_to_string(&path).unwrap();
+    for (written, damaged) in [
+        ("\"id\"", "\"iD\""),
+        ("\"BIGINT NOT NULL\"", "\"INT NOT NULL\""),
+        ("\"howdah.key-columns\": \"1\"", "\"howdah.key-columns\": \"2\""),
+        ("\"howdah.kind\": \"value\"", "\"howdah.kind\": \"list\""),
+    ] {
+        let text = sound.replace(written, damaged);
+        assert_ne!(text, sound, "{written} is not in the schema");
+        std::fs::write(&path, text).unwrap();
+        let error = open_and_read(directory.path(), snapshot).unwrap_err();
+        assert!(error.to_string().contains("schema-0"), "{damaged}: {error}");
+    }
+}
+
 /// Opens a copy of a table, in which `damage` was done to one file, at its latest snapshot.
 fn restore_damaged(victim: &Path, damage: impl FnOnce(&Path)) -> Result<Model> {
     let warehouse = victim.ancestors().nth(4).unwrap();

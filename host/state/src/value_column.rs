@@ -431,17 +431,20 @@ impl ValueColumn {
                 builder.add_buffer(Buffer::from_vec(gathered))
             }
             Values::Variable { .. } => {
-                let mut gathered = Vec::new();
+                let mut len = 0;
                 let mut offsets: Vec<i32> = Vec::with_capacity(rows.len() + 1);
                 offsets.push(0);
                 for row in rows {
-                    if let Some(row) = row {
-                        gathered.extend_from_slice(self.bytes(*row as usize));
-                    }
-                    match i32::try_from(gathered.len()) {
-                        Ok(end) if gathered.len() <= limit_bytes => offsets.push(end),
+                    len += row.map_or(0, |row| self.bytes(row as usize).len());
+                    match i32::try_from(len) {
+                        Ok(end) if len <= limit_bytes => offsets.push(end),
                         _ => return Err(self.too_large(limit_bytes)),
                     }
+                }
+                // Of the right size at once: values are copied once, not again as it grows.
+                let mut gathered = Vec::with_capacity(len);
+                for row in rows.iter().flatten() {
+                    gathered.extend_from_slice(self.bytes(*row as usize));
                 }
                 builder.add_buffer(Buffer::from_vec(offsets)).add_buffer(Buffer::from_vec(gathered))
             }

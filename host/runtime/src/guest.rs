@@ -208,10 +208,12 @@ fn refuel(store: &mut Store<HostState>, fuel: Option<u64>) {
     }
 }
 
-/// Adds what a call has used.
+/// Adds what a call has used, if fuel is counted.
 fn count_fuel(store: &mut Store<HostState>, fuel: Option<u64>) {
+    // Where none is counted, to ask makes an error, with a backtrace.
+    let Some(fuel) = fuel else { return };
     let left = store.get_fuel().unwrap_or_default();
-    store.data_mut().metrics.fuel_total += fuel.unwrap_or_default().saturating_sub(left);
+    store.data_mut().metrics.fuel_total += fuel.saturating_sub(left);
 }
 
 fn refused(subject: &Subject, function: &str, error: types::Error) -> Error {

@@ -75,10 +75,15 @@ impl Task {
             rows: limits.batch_rows,
             bytes: limits.batch_bytes.max(LEAST_ANSWER_BYTES),
         };
+        // Most of what an instance takes would be to work them out again.
+        let key_groups = match tables.first() {
+            Some(table) => table.key_groups().clone(),
+            None => KeyGroups::new(context.key_groups, context.parallelism)?,
+        };
         let mut task = Self {
             subtask: context.subtask,
             encoder: KeyEncoder::new(&spec.key_columns())?,
-            key_groups: KeyGroups::new(context.key_groups, context.parallelism)?,
+            key_groups,
             clock: context.clock.clone(),
             values: Vec::new(),
             lists: Vec::new(),

@@ -306,6 +306,10 @@ fn code_config(metered: bool) -> Config {
     config.epoch_interruption(true);
     config.consume_fuel(metered);
     config.memory_init_cow(true);
+    // Tables beside the code that nobody reads: a backtrace here is names of functions. They are a
+    // seventh of what is read and copied to load it.
+    config.native_unwind_info(false);
+    config.generate_address_map(false);
     // A component of several parts, as interpreters come, is tied together with modules that see
     // the memories of two.
     config.wasm_multi_memory(true);

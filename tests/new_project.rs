@@ -136,8 +136,8 @@ fn an_operator_in_rust_that_needs_files_is_built_with_wasi() {
         return; // It compiles the SDK; `rustup target add wasm32-wasip2` gets what it needs.
     }
     let directory = tempfile::tempdir().unwrap();
-    howdah(directory.path(), &["new", "--lang", "rust", "my-first"]).success();
-    let project = directory.path().join("my-first");
+    howdah(directory.path(), &["new", "--lang", "rust", "my-files"]).success();
+    let project = directory.path().join("my-files");
     let source = project.join("src/lib.rs");
     let text = std::fs::read_to_string(&source).unwrap();
     let with_file = text.replacen(

@@ -31,6 +31,7 @@ mod live_reads;
 mod many_checkpoints;
 mod new_project;
 mod nexmark_file;
+mod operations;
 mod restarts;
 mod second_run;
 mod state_commands;

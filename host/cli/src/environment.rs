@@ -32,6 +32,23 @@ pub(crate) fn ignore_file_size_signal() {
     }
 }
 
+/// Writes a file so that it is there whole or as it was, with the rights that it had.
+pub(crate) fn replace_file(path: &std::path::Path, bytes: &[u8]) -> std::io::Result<()> {
+    use std::io::Write;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = path.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
+    let write = || {
+        let mut file = std::fs::File::create(&temporary)?;
+        if let Ok(metadata) = std::fs::metadata(path) {
+            file.set_permissions(metadata.permissions())?;
+        }
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&temporary, path)
+    };
+    write().inspect_err(|_| drop(std::fs::remove_file(&temporary)))
+}
+
 /// Where compiled operators are kept between runs: `$HOWDAH_CACHE_DIR`, or `howdah` in the
 /// user's cache directory. `None`: nowhere.
 pub(crate) fn cache_directory() -> Option<PathBuf> {

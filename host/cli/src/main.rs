@@ -2,6 +2,7 @@
 
 mod build;
 mod check;
+mod checkpoint;
 mod compile_worker;
 mod environment;
 mod facts;
@@ -9,6 +10,7 @@ mod failure;
 mod inspect;
 mod new;
 mod nexmark;
+mod operate;
 mod progress;
 mod project;
 mod run;
@@ -29,9 +31,11 @@ use std::process::ExitCode;
   howdah build                         make a component of it, and check it
   howdah run pipeline.toml             run it to the end of its input, or until Ctrl-C
   howdah state scan pipeline.toml highest    look at its state, also while it runs
+  howdah stop pipeline.toml --savepoint backup    stop it, and keep a copy of its state
 
 Exit codes: 0 done, or stopped at a checkpoint; 1 failed, or refused after a look at it; 2 wrong
-arguments or pipeline file, nothing was started; 3 `state get` found no row; 130 ended at once by a
+arguments or pipeline file, nothing was started; 3 `state get` found no row, or there
+is nothing to stop; 130 ended at once by a
 second Ctrl-C.")]
 struct Arguments {
     #[command(subcommand)]
@@ -43,6 +47,12 @@ enum Command {
     New(new::Args),
     Build(build::Args),
     Run(run::Args),
+    Status(operate::StatusArgs),
+    Savepoint(operate::SavepointArgs),
+    Stop(operate::StopArgs),
+    Rescale(operate::RescaleArgs),
+    Swap(operate::SwapArgs),
+    Checkpoint(checkpoint::Args),
     State(state::Args),
     Check(check::Args),
     Inspect(inspect::Args),
@@ -59,6 +69,12 @@ fn main() -> ExitCode {
         Command::New(args) => new::run(args),
         Command::Build(args) => build::run(args),
         Command::Run(args) => run::run(args),
+        Command::Status(args) => operate::status(args),
+        Command::Savepoint(args) => operate::savepoint(args),
+        Command::Stop(args) => operate::stop(args),
+        Command::Rescale(args) => operate::rescale(args),
+        Command::Swap(args) => operate::swap(args),
+        Command::Checkpoint(args) => checkpoint::run(args),
         Command::State(args) => state::run(args),
         Command::Check(args) => check::run(args),
         Command::Inspect(args) => inspect::run(args),

@@ -4,6 +4,7 @@ use crate::environment;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::Cell;
 use std::io::{IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Time between two plain lines.
@@ -145,6 +146,28 @@ impl Lines {
         let separator = if message.is_empty() { "" } else { ", " };
         // Nobody to tell is no reason to stop.
         let _ = writeln!(std::io::stderr(), "{seconds} s: {done}{separator}{message}");
+    }
+}
+
+/// The progress of a transfer of state, which several threads tell.
+pub(crate) struct SharedBar {
+    bar: Mutex<Bar>,
+    what: &'static str,
+}
+
+impl SharedBar {
+    pub(crate) fn new(what: &'static str) -> Self {
+        Self { bar: Mutex::new(Bar::new(0, Unit::Bytes)), what }
+    }
+
+    /// So much is done now.
+    pub(crate) fn set(&self, progress: howdah_state::Progress) {
+        let bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
+        bar.set(progress.bytes_done, progress.bytes_total, self.what);
+    }
+
+    pub(crate) fn finish(&self) {
+        self.bar.lock().unwrap_or_else(PoisonError::into_inner).finish();
     }
 }
 

@@ -11,17 +11,28 @@
 
 mod version_1;
 
+use crate::config::enumerate;
 use crate::directory;
 use crate::error::{Error, ErrorKind, Result};
 use howdah_runtime::OperatorSpec;
 use howdah_state::{Column, StateDescriptor, StateKind};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
 /// The version of the format that is written. Version 1 is read too.
 const VERSION: u32 = 2;
 /// The directory of the documents in a state directory.
 pub(crate) const DIRECTORY: &str = "checkpoints";
+/// Begins the names of files in it; the number of the checkpoint follows.
+const PREFIX: &str = "checkpoint-";
+/// Ends the name of a document.
+const DOCUMENT: &str = ".json";
+/// Ends the name of the file that pins a checkpoint.
+const PIN: &str = ".pin";
+/// The file that is locked while pins are looked at or made.
+const PINS_LOCK: &str = "PINS";
 
 /// Where a source was at the barrier.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -381,7 +392,7 @@ impl Checkpoints {
         let directory = state_directory.join(DIRECTORY);
         let mut entries = Vec::new();
         for name in directory::names(&directory)? {
-            let Some(id) = id_of(&name) else { continue };
+            let Some(id) = id_of(&name, DOCUMENT) else { continue };
             let path = directory.join(name);
             let checkpoint = match std::fs::read(&path) {
                 Ok(bytes) => decode(&path, id, &bytes),
@@ -415,6 +426,79 @@ impl Checkpoints {
         Ok(u64::try_from(bytes.len()).unwrap_or(u64::MAX))
     }
 
+    /// The newest one of a state directory.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] when there is none; [`ErrorKind::Corrupt`] when it is damaged.
+    pub fn newest(state_directory: &Path) -> Result<Checkpoint> {
+        match Self::list(state_directory)?.pop() {
+            Some(entry) => entry.checkpoint,
+            None => Err(Error::new(
+                ErrorKind::Config,
+                format!("{} has no checkpoint yet", state_directory.display()),
+            )),
+        }
+    }
+
+    /// The one with this number.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] when there is none; [`ErrorKind::Corrupt`] when it is damaged.
+    pub fn find(state_directory: &Path, id: u64) -> Result<Checkpoint> {
+        let entries = Self::list(state_directory)?;
+        match entries.iter().position(|entry| entry.id == id) {
+            Some(at) => entries.into_iter().nth(at).map_or_else(
+                || Err(Error::internal("a checkpoint that was found is gone")),
+                |entry| entry.checkpoint,
+            ),
+            None => Err(no_such(&entries, id)),
+        }
+    }
+
+    /// The checkpoints of a state directory that are pinned.
+    pub fn pinned(state_directory: &Path) -> Result<BTreeSet<u64>> {
+        let names = directory::names(&state_directory.join(DIRECTORY))?;
+        Ok(names.iter().filter_map(|name| id_of(name, PIN)).collect())
+    }
+
+    /// Pins a checkpoint: it is kept, however many are retained, until it is unpinned. The pipeline
+    /// may be running.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] when there is no such checkpoint.
+    pub fn pin(state_directory: &Path, id: u64) -> Result<()> {
+        let directory = state_directory.join(DIRECTORY);
+        let _lock = lock_pins(&directory)?;
+        if !directory.join(document(id)).exists() {
+            return Err(no_such(&Self::list(state_directory)?, id));
+        }
+        let path = directory.join(format!("{PREFIX}{id}{PIN}"));
+        directory::write(&path, &path.with_extension("tmp"), b"", true)
+    }
+
+    /// Lets go of a pinned checkpoint: the next one that is completed may remove it. Whether it was
+    /// pinned.
+    pub fn unpin(state_directory: &Path, id: u64) -> Result<bool> {
+        let directory = state_directory.join(DIRECTORY);
+        let path = directory.join(format!("{PREFIX}{id}{PIN}"));
+        let pinned = path.exists();
+        directory::remove(&path)?;
+        Ok(pinned)
+    }
+
+    /// Removes those of these documents that are not pinned; says which.
+    pub(crate) fn remove_unpinned(&self, ids: &[u64]) -> Result<Vec<u64>> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let _lock = lock_pins(&self.directory)?;
+        let names = directory::names(&self.directory)?;
+        let pinned: BTreeSet<u64> = names.iter().filter_map(|name| id_of(name, PIN)).collect();
+        let gone: Vec<u64> = ids.iter().copied().filter(|id| !pinned.contains(id)).collect();
+        self.remove(&gone)?;
+        Ok(gone)
+    }
+
     /// Removes documents.
     pub(crate) fn remove(&self, ids: &[u64]) -> Result<()> {
         for id in ids {
@@ -428,12 +512,38 @@ impl Checkpoints {
     }
 
     fn path(&self, id: u64) -> PathBuf {
-        self.directory.join(format!("checkpoint-{id}.json"))
+        self.directory.join(document(id))
     }
 }
 
-fn id_of(name: &str) -> Option<u64> {
-    let digits = name.strip_prefix("checkpoint-")?.strip_suffix(".json")?;
+fn document(id: u64) -> String {
+    format!("{PREFIX}{id}{DOCUMENT}")
+}
+
+/// Keeps a pin from being made while unpinned checkpoints are removed, and the other way round.
+fn lock_pins(directory: &Path) -> Result<File> {
+    let path = directory.join(PINS_LOCK);
+    let failed = |error| Error::io("lock", &path, error);
+    directory::create(directory)?;
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+    let file = file.map_err(failed)?;
+    file.lock().map_err(failed)?;
+    Ok(file)
+}
+
+/// There is no checkpoint of this number; says which there are.
+pub(crate) fn no_such(entries: &[CheckpointEntry], id: u64) -> Error {
+    let ids: Vec<String> = entries.iter().map(|entry| entry.id.to_string()).collect();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let known = match ids.as_slice() {
+        [] => "there is none".to_owned(),
+        ids => format!("there are {}", enumerate(ids, "and")),
+    };
+    Error::new(ErrorKind::Config, format!("there is no checkpoint {id}; {known}"))
+}
+
+fn id_of(name: &str, extension: &str) -> Option<u64> {
+    let digits = name.strip_prefix(PREFIX)?.strip_suffix(extension)?;
     let id: u64 = digits.parse().ok()?;
     // `checkpoint-007.json` is none of ours.
     (id.to_string() == digits).then_some(id)
@@ -445,7 +555,8 @@ const BEFORE_BODY: &[u8] = b"\",\"body\":";
 const AFTER_BODY: &[u8] = b"}\n";
 const CHECKSUM_DIGITS: usize = 8;
 
-fn encode(checkpoint: &Checkpoint) -> Result<Vec<u8>> {
+/// A document as bytes.
+pub(crate) fn encode(checkpoint: &Checkpoint) -> Result<Vec<u8>> {
     let body = serde_json::to_vec(checkpoint)
         .map_err(|error| Error::internal(format!("a checkpoint is no JSON: {error}")))?;
     let version = VERSION.to_string();
@@ -466,7 +577,8 @@ fn checksum(body: &[u8]) -> String {
     format!("{:08x}", crc32fast::hash(body))
 }
 
-fn decode(path: &Path, id: u64, bytes: &[u8]) -> Result<Checkpoint> {
+/// The document of a checkpoint, from the bytes of the file, or of what is called so.
+pub(crate) fn decode(path: &Path, id: u64, bytes: &[u8]) -> Result<Checkpoint> {
     let corrupt = |reason: &str| {
         let message = format!("the checkpoint document {} {reason}", path.display());
         Error::new(ErrorKind::Corrupt, message)

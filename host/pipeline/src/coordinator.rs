@@ -21,7 +21,7 @@ use crate::summary::CheckpointSummary;
 use crossbeam_channel::{Receiver, Sender, after, never, select};
 use howdah_state::{StateEvent, StateTable};
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// Checkpoints whose durations are remembered for the median.
@@ -42,6 +42,8 @@ pub(crate) enum Command {
         /// Where the source was at its barrier.
         position: SourcePosition,
     },
+    /// Read no more, as if the input were at its end.
+    Drain,
 }
 
 /// What the coordinator is told.
@@ -76,6 +78,22 @@ pub(crate) enum Report {
     },
     /// Somebody wants the pipeline to stop.
     Stop,
+    /// Somebody wants it to end as if its input did.
+    Drain,
+    /// Somebody wants a checkpoint that has all that was read until now.
+    Checkpoint {
+        /// Gets it once it is complete.
+        done: Sender<HeldCheckpoint>,
+    },
+}
+
+/// A completed checkpoint whose document and state stay while this is alive, as long as the pipeline
+/// runs.
+#[derive(Debug, Clone)]
+pub struct HeldCheckpoint {
+    /// What it consists of.
+    pub checkpoint: Checkpoint,
+    _hold: Arc<()>,
 }
 
 /// Where a source was at a barrier.
@@ -156,6 +174,10 @@ pub(crate) struct Coordinator {
     retained: VecDeque<Retained>,
     next_id: u64,
     in_flight: Option<InFlight>,
+    /// Who waits for the next checkpoint that begins.
+    requested: Vec<Sender<HeldCheckpoint>>,
+    /// Checkpoints that somebody holds.
+    held: Vec<(u64, Weak<()>)>,
     /// Those that have failed since the last one was complete, oldest first. Reports of them come
     /// before those of the one in flight.
     failed: Vec<InFlight>,
@@ -163,6 +185,8 @@ pub(crate) struct Coordinator {
     due: Instant,
     /// No barrier but the last follows.
     ending: bool,
+    /// The sources were told to read no more.
+    draining: bool,
     /// Sources that are at their end.
     sources_ended: usize,
     durations_ms: VecDeque<u64>,
@@ -174,6 +198,8 @@ struct InFlight {
     id: u64,
     last: bool,
     begun: Instant,
+    /// Who waits for it.
+    requested: Vec<Sender<HeldCheckpoint>>,
     /// One for each source.
     sources: Vec<Option<SourceState>>,
     frozen: usize,
@@ -221,8 +247,11 @@ impl Coordinator {
             retained: retained.into(),
             next_id,
             in_flight: None,
+            requested: Vec::new(),
+            held: Vec::new(),
             failed: Vec::new(),
             ending: false,
+            draining: false,
             sources_ended: 0,
             durations_ms: VecDeque::new(),
             summary: CheckpointSummary { last, ..CheckpointSummary::default() },
@@ -250,7 +279,8 @@ impl Coordinator {
     /// Whether the last checkpoint is complete.
     fn coordinate(&mut self) -> Result<bool> {
         loop {
-            if self.in_flight.is_none() && (self.ending || clock::now() >= self.due) {
+            let due = self.ending || !self.requested.is_empty() || clock::now() >= self.due;
+            if self.in_flight.is_none() && due {
                 self.begin();
             }
             let timer = match &self.in_flight {
@@ -286,7 +316,8 @@ impl Coordinator {
     fn give_up(&mut self) -> Result<()> {
         let timeout = self.settings.timeout;
         let late = |flight: &mut InFlight| !flight.last && flight.age() >= timeout;
-        let Some(flight) = self.in_flight.take_if(late) else { return Ok(()) };
+        let Some(mut flight) = self.in_flight.take_if(late) else { return Ok(()) };
+        self.requested.append(&mut flight.requested);
         self.summary.failed += 1;
         let (id, missing) = (flight.id, self.missing(&flight));
         self.failed.push(flight);
@@ -329,6 +360,7 @@ impl Coordinator {
             id,
             last: self.ending,
             begun,
+            requested: std::mem::take(&mut self.requested),
             sources: self.links.commands.iter().map(|_| None).collect(),
             frozen: 0,
             staged: self.settings.producers.iter().map(|_| (Vec::new(), 0)).collect(),
@@ -343,6 +375,15 @@ impl Coordinator {
     fn take(&mut self, report: Report) -> Result<()> {
         match report {
             Report::Stop => self.ending = true,
+            Report::Drain if self.draining => {}
+            Report::Drain => {
+                self.draining = true;
+                for commands in &self.links.commands {
+                    // A source is gone only when the pipeline fails.
+                    let _ = commands.send(Command::Drain);
+                }
+            }
+            Report::Checkpoint { done } => self.requested.push(done),
             Report::SourceEnded => {
                 self.sources_ended += 1;
                 if self.sources_ended == self.links.commands.len() {
@@ -406,6 +447,7 @@ impl Coordinator {
     /// lets go of old checkpoints.
     fn complete(&mut self, mut flight: InFlight) -> Result<()> {
         let begun = flight.begun;
+        let requested = std::mem::take(&mut flight.requested);
         for failed in self.failed.drain(..).rev() {
             for ((handles, _), (mut earlier, _)) in flight.staged.iter_mut().zip(failed.staged) {
                 earlier.append(handles);
@@ -428,6 +470,9 @@ impl Coordinator {
         self.summary.bytes += document_bytes + sink_bytes;
         self.remember(duration_ms);
         self.links.counters.checkpoint.set(checkpoint.id);
+        if !requested.is_empty() {
+            self.hand_out(&checkpoint, &requested);
+        }
         self.retain(Retained::of(&checkpoint))?;
         self.due = self.due.max(clock::now() + self.settings.least_pause);
         self.tell(Event::CheckpointCompleted {
@@ -440,6 +485,17 @@ impl Coordinator {
             let _ = commands.send(Command::Completed { position: source.position });
         }
         Ok(())
+    }
+
+    /// Gives a checkpoint to those who wait for it; it is kept as long as one of them has it.
+    fn hand_out(&mut self, checkpoint: &Checkpoint, requested: &[Sender<HeldCheckpoint>]) {
+        let hold = Arc::new(());
+        self.held.push((checkpoint.id, Arc::downgrade(&hold)));
+        for done in requested {
+            let held = HeldCheckpoint { checkpoint: checkpoint.clone(), _hold: Arc::clone(&hold) };
+            // Whoever has lost patience does not hold it.
+            let _ = done.send(held);
+        }
     }
 
     /// What is known of a checkpoint that is complete.
@@ -479,13 +535,17 @@ impl Coordinator {
         Checkpoint { id: flight.id, time_ms: clock::epoch_ms(), shape, sources, operators, sinks }
     }
 
-    /// Keeps this checkpoint and as many before it as are wanted. Documents go before what
-    /// they refer to.
+    /// Keeps this checkpoint and as many before it as are wanted, and those that are pinned or held.
+    /// Documents go before what they refer to.
     fn retain(&mut self, newest: Retained) -> Result<()> {
         self.retained.push_back(newest);
+        self.held.retain(|(_, hold)| hold.strong_count() > 0);
+        let held: Vec<u64> = self.held.iter().map(|(id, _)| *id).collect();
         let surplus = self.retained.len().saturating_sub(self.settings.retained);
-        let gone: Vec<u64> = self.retained.drain(..surplus).map(|retained| retained.id).collect();
-        self.checkpoints.remove(&gone)?;
+        let surplus = self.retained.iter().take(surplus).map(|retained| retained.id);
+        let surplus: Vec<u64> = surplus.filter(|id| !held.contains(id)).collect();
+        let gone = self.checkpoints.remove_unpinned(&surplus)?;
+        self.retained.retain(|retained| !gone.contains(&retained.id));
         for Table { table, .. } in &self.tables {
             let snapshot = |retained: &Retained| {
                 let mut snapshots = retained.snapshots.iter();

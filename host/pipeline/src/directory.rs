@@ -79,6 +79,16 @@ pub(crate) fn remove(path: &Path) -> Result<()> {
     }
 }
 
+/// Removes a directory with all that is in it, if it is there.
+pub(crate) fn remove_all(path: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io("remove", path, error))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The length of a file; 0 when it is not there. `None`: it is a directory, a device, a pipe.
 pub(crate) fn file_length(path: &Path) -> Result<Option<u64>> {
     match std::fs::metadata(path) {

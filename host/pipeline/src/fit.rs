@@ -171,6 +171,11 @@ impl StoredTables {
             wanted: wanted.collect(),
         }
     }
+
+    /// Those of a savepoint, and what a pipeline's operators want of them.
+    pub(crate) fn of_savepoint(config: &PipelineConfig, graph: &Graph, savepoint: &Path) -> Self {
+        Self { warehouse: savepoint.to_owned(), ..Self::of_pipeline(config, graph) }
+    }
 }
 
 impl CompareTable for StoredTables {

@@ -1,13 +1,13 @@
 //! The handle of a running pipeline.
 
 use crate::clock;
-use crate::coordinator::{Outcome, Report, Table};
+use crate::coordinator::{HeldCheckpoint, Outcome, Report, Table};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
 use crate::lock::Lock;
 use crate::progress::Counters;
 use crate::summary::{Progress, StateSummary, Summary};
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use howdah_state::{StateEvent, StateStore};
 use serde::Serialize;
 use std::fmt;
@@ -78,6 +78,22 @@ impl Handle {
     /// Stops at a checkpoint that is made now. Returns at once; wait for the end.
     pub fn stop(&self) {
         self.stopper().stop();
+    }
+
+    /// Ends as if the input were at its end, at a checkpoint that has all that was read: timers fire,
+    /// windows close. Returns at once; wait for the end.
+    pub fn drain(&self) {
+        // A pipeline that is over has ended.
+        let _ = self.reports.send(Report::Drain);
+    }
+
+    /// Makes a checkpoint now, or as soon as the one under way is complete. The receiver gets it once
+    /// it is complete; it is disconnected when the pipeline ends before.
+    pub fn checkpoint(&self) -> Receiver<HeldCheckpoint> {
+        let (done, receiver) = bounded(1);
+        // The receiver is disconnected if nobody listens.
+        let _ = self.reports.send(Report::Checkpoint { done });
+        receiver
     }
 
     /// Something that can stop the pipeline from elsewhere, as from a signal handler.

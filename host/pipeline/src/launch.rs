@@ -41,9 +41,10 @@ const REPORT_QUEUE: usize = 1_024;
 const EVENT_QUEUE: usize = 1_024;
 
 /// Room for the barriers that are on their way to a source: those of the checkpoints that may fail
-/// one after the other, and of the one in flight; and for the news of the one before.
+/// one after the other, and of the one in flight; for the news of the one before; and for the word to
+/// drain.
 fn command_queue(config: &PipelineConfig) -> usize {
-    usize::try_from(config.checkpoint.tolerated_failures).unwrap_or(usize::MAX).saturating_add(2)
+    usize::try_from(config.checkpoint.tolerated_failures).unwrap_or(usize::MAX).saturating_add(3)
 }
 
 /// What has been opened for a run.
@@ -419,6 +420,7 @@ fn readers(
                 earlier_dead_letters: restored.and_then(|restored| restored.dead_letters.clone()),
                 rate_limit: RateLimit::new(source.rate_limit_rows_per_second),
                 closed: restored.is_some_and(|restored| restored.closed),
+                draining: false,
                 commands,
                 reports: shared.reports.clone(),
                 counters: Arc::clone(&shared.counters),

@@ -26,6 +26,7 @@
 mod checkpoint;
 mod clock;
 mod config;
+mod control;
 mod coordinator;
 mod dead_letter;
 mod directory;
@@ -48,6 +49,7 @@ mod progress;
 mod reader;
 mod restart;
 mod restore;
+mod savepoint;
 mod sink;
 mod source;
 mod subtask;
@@ -64,10 +66,13 @@ pub use config::{
     OperatorConfig, PipelineConfig, SinkConfig, SinkType, SourceConfig, SourceConnector,
     TableConfig,
 };
+pub use control::{ControlClient, ControlRequest, ControlServer, Responder};
+pub use coordinator::HeldCheckpoint;
 pub use error::{Error, ErrorKind, Result};
 pub use fit::{CheckpointFit, PipelineFit, StateFit, check_pipeline, check_state};
 pub use handle::{Event, Handle, Stopper};
 pub use nexmark::NexmarkEvents;
 pub use pipeline::{Pipeline, StartFrom, StartOptions};
 pub use restart::{RestartPolicy, Restarts};
+pub use savepoint::{Savepoint, read_savepoint, verify_savepoint, write_savepoint};
 pub use summary::{CheckpointSummary, Progress, StateSummary, Summary};

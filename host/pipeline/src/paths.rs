@@ -3,11 +3,12 @@
 use crate::config::{Located, PipelineConfig};
 use crate::directory::resolve;
 use crate::error::{Error, Result};
-use crate::{checkpoint, dead_letter, pipeline, restore, sink};
+use crate::{checkpoint, control, dead_letter, pipeline, restore, sink};
 use std::path::{Path, PathBuf};
 
 /// What is in a state directory beside a dead-letter file.
-const STATE_DIRECTORY_ENTRIES: [&str; 6] = [
+const STATE_DIRECTORY_ENTRIES: [&str; 7] = [
+    control::SOCKET,
     pipeline::LOCK,
     pipeline::WAREHOUSE,
     checkpoint::DIRECTORY,

@@ -1,6 +1,6 @@
 //! A prepared pipeline, and how it is started.
 
-use crate::checkpoint::{Checkpoint, Checkpoints};
+use crate::checkpoint::{self, Checkpoint, Checkpoints};
 use crate::config::{OperatorConfig, PipelineConfig, SinkConfig, SourceConfig};
 use crate::coordinator::Table;
 use crate::error::{Error, ErrorKind, Result};
@@ -9,14 +9,15 @@ use crate::graph::{Graph, SinkNode, SourceNode};
 use crate::handle::Handle;
 use crate::launch::{Launch, OpenSource, RestoredNodes};
 use crate::lock::Lock;
-use crate::paths;
-use crate::restore::{FreshStart, Restore};
+use crate::restore::{self, FreshStart, Restore};
 use crate::sink::{self, Sink};
 use crate::source::{self, Source};
 use crate::{dead_letter, directory};
+use crate::{paths, savepoint};
 use howdah_runtime::{Component, Context, Engine, Inspection, Instance, LoadOptions, OperatorSpec};
-use howdah_state::{Clock, StateStore, StateTable, StoreOptions};
+use howdah_state::{Clock, OnProgress, StateStore, StateTable, StoreOptions};
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The file in the state directory that carries the lock.
@@ -79,6 +80,49 @@ impl Pipeline {
         let lock = config.state_directory.join(LOCK);
         let lock = Lock::acquire(&lock, &config.state_directory, &config.name)?;
         Ok(Self { config, components, graph, lock })
+    }
+
+    /// Checks what [`Pipeline::prepare`] and [`Pipeline::start`] would refuse, as far as it can be
+    /// known beforehand. Takes no lock and changes nothing: the pipeline may be running, as it is or
+    /// as another file has it.
+    ///
+    /// # Errors
+    /// As [`Pipeline::prepare`] and [`Pipeline::start`].
+    pub fn check(config: &PipelineConfig, engine: &Engine) -> Result<()> {
+        config.find_sources()?;
+        paths::check(config)?;
+        let components = load_components(config, engine)?;
+        let graph = Graph::of(config, &components)?;
+        let tables = StoredTables::of_pipeline(config, &graph);
+        let from = FreshStart::finish_first(&config.state_directory, StartFrom::Latest)?;
+        Restore::choose(&config.state_directory, from, &graph.shape(config), &tables).map(drop)
+    }
+
+    /// Removes checkpoints of a pipeline that does not run. The newest one stays, as a run goes on
+    /// from it; so do those that are pinned.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Locked`] while it runs; [`ErrorKind::Config`] for one that is not there, or has to
+    /// stay: then none is removed.
+    pub fn remove_checkpoints(config: &PipelineConfig, ids: &[u64]) -> Result<()> {
+        let lock = config.state_directory.join(LOCK);
+        let _lock = Lock::acquire(&lock, &config.state_directory, &config.name)?;
+        let entries = Checkpoints::list(&config.state_directory)?;
+        for id in ids {
+            if !entries.iter().any(|entry| entry.id == *id) {
+                return Err(checkpoint::no_such(&entries, *id));
+            }
+        }
+        if let Some(newest) = entries.last().filter(|entry| ids.contains(&entry.id)) {
+            let message = format!(
+                "checkpoint {} is the newest, which the next run goes on from; to go back, run with \
+                 --checkpoint, to begin anew, with --fresh",
+                newest.id
+            );
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        restore::refuse_pinned(&config.state_directory, ids)?;
+        Checkpoints::open(&config.state_directory, config.checkpoint.sync)?.remove(ids)
     }
 
     /// The configuration.
@@ -153,6 +197,26 @@ impl Pipeline {
         launch.run()
     }
 
+    /// Makes the state directory that of a savepoint: [`Pipeline::start`] then goes on from it.
+    /// `fresh` removes what is there before.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Incompatible`] when the pipeline has checkpoints and `fresh` is not set, or the
+    /// savepoint is of another pipeline, or one of another shape; [`ErrorKind::Corrupt`] when it is
+    /// damaged.
+    pub fn install_savepoint(
+        &self,
+        savepoint: &Path,
+        fresh: bool,
+        progress: OnProgress<'_>,
+    ) -> Result<()> {
+        let tables = StoredTables::of_savepoint(&self.config, &self.graph, savepoint);
+        let shape = self.graph.shape(&self.config);
+        savepoint::install(&self.config, savepoint, fresh, progress, |checkpoint| {
+            restore::compare(checkpoint, &shape, &tables)
+        })
+    }
+
     /// Says what else is another than it was. The operators' stored states fit, so it may be.
     fn log_changes(&self, checkpoint: &Checkpoint) {
         let id = checkpoint.id;
@@ -160,6 +224,16 @@ impl Pipeline {
         for (operator, (component, node)) in self.config.operators.iter().zip(nodes) {
             let Some(stored) = checkpoint.operator(&operator.name) else { continue };
             let component = component.digest();
+            let before = checkpoint.shape.operators.iter().find(|it| it.name == operator.name);
+            if let Some(before) = before.filter(|it| it.parallelism != operator.parallelism) {
+                tracing::info!(
+                    "operator `{}` had {} subtasks at checkpoint {id} and has {}: its state is \
+                     spread over them as it is",
+                    operator.name,
+                    before.parallelism,
+                    operator.parallelism
+                );
+            }
             if stored.component != component {
                 tracing::warn!(
                     "the component of operator `{}` has changed since checkpoint {id}: its SHA-256 \
@@ -271,7 +345,13 @@ impl Pipeline {
                         let position = position.ok_or_else(|| {
                             Error::internal(format!("the checkpoint lacks the state `{state}`"))
                         })?;
-                        howdah_state::Restore::Snapshot(position.snapshot)
+                        let shapes = &checkpoint.shape.operators;
+                        let shape = shapes.iter().find(|shape| shape.name == operator.name);
+                        // Spread over other subtasks, no row is rewritten.
+                        match shape.is_some_and(|it| it.parallelism != operator.parallelism) {
+                            true => howdah_state::Restore::Rescaled(position.snapshot),
+                            false => howdah_state::Restore::Snapshot(position.snapshot),
+                        }
                     }
                 };
                 let table = store.open_table(&descriptor, restore)?;

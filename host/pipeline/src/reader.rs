@@ -36,6 +36,8 @@ pub(crate) struct Reader {
     /// Whether those who take the rows knew of the end, at the checkpoint that the run goes on
     /// from.
     pub(crate) closed: bool,
+    /// Whether it reads no more, though there may be more.
+    pub(crate) draining: bool,
     pub(crate) commands: Receiver<Command>,
     pub(crate) reports: Sender<Report>,
     pub(crate) counters: Arc<Counters>,
@@ -69,6 +71,9 @@ impl Reader {
         loop {
             if self.failure.is_raised() || self.obey_all(idle_until.take())?.is_break() {
                 return Ok(ControlFlow::Break(()));
+            }
+            if self.draining {
+                return Ok(ControlFlow::Continue(()));
             }
             let rows_before = self.source.progress().rows;
             let batch = match self.source.next(rows_limit)? {
@@ -106,7 +111,7 @@ impl Reader {
         }
     }
 
-    /// Obeys the commands that are there; with a rate limit, or an idle source, those that come
+    /// Obeys the commands that are there, up to the one to drain; with a rate limit, or an idle source, those that come
     /// until it is time to read on.
     fn obey_all(&mut self, idle_until: Option<Instant>) -> Result<ControlFlow<()>> {
         loop {
@@ -128,6 +133,9 @@ impl Reader {
             if self.obey(command)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
+            if self.draining {
+                return Ok(ControlFlow::Continue(()));
+            }
         }
     }
 
@@ -136,6 +144,10 @@ impl Reader {
             Command::Barrier { checkpoint, last } => (checkpoint, last),
             Command::Completed { position } => {
                 self.source.checkpoint_completed(&position)?;
+                return Ok(ControlFlow::Continue(()));
+            }
+            Command::Drain => {
+                self.draining = true;
                 return Ok(ControlFlow::Continue(()));
             }
         };

@@ -2,15 +2,13 @@
 
 use crate::checkpoint::{
     Checkpoint, CheckpointEntry, Checkpoints, InputShape, OperatorShape, Shape, SinkShape,
-    SourceShape,
+    SourceShape, no_such,
 };
-use crate::config::enumerate;
 use crate::coordinator::Retained;
 use crate::directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fit::{self, CompareTable, StateFit, Stored};
 use crate::pipeline::StartFrom;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// The file that marks a fresh start under way, in the state directory.
@@ -26,13 +24,20 @@ pub(crate) struct FreshStart {
 impl FreshStart {
     /// Leaves the mark before anything is removed: what is half removed can serve nobody.
     pub(crate) fn begin(state_directory: &Path, sync: bool) -> Result<Self> {
+        Self::begin_from(state_directory, "", sync)
+    }
+
+    /// The same for a start from a savepoint.
+    pub(crate) fn begin_from(state_directory: &Path, savepoint: &str, sync: bool) -> Result<Self> {
         let path = state_directory.join(FRESH_START);
-        let made = File::create(&path).map(drop);
-        made.map_err(|error| Error::io("write", &path, error))?;
-        if sync {
-            directory::sync(state_directory)?;
-        }
+        let temporary = state_directory.join(format!("{FRESH_START}.tmp"));
+        directory::write(&path, &temporary, savepoint.as_bytes(), sync)?;
         Ok(Self { path, sync })
+    }
+
+    /// Whether one was broken off.
+    pub(crate) fn is_under_way(state_directory: &Path) -> bool {
+        state_directory.join(FRESH_START).exists()
     }
 
     /// Everything is removed.
@@ -46,10 +51,20 @@ impl FreshStart {
 
     /// What to start from when an earlier fresh start may have been broken off.
     pub(crate) fn finish_first(state_directory: &Path, from: StartFrom) -> Result<StartFrom> {
-        if !state_directory.join(FRESH_START).exists() {
-            return Ok(from);
-        }
+        let mark = state_directory.join(FRESH_START);
+        let savepoint = match std::fs::read_to_string(&mark) {
+            Ok(savepoint) => savepoint,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(from),
+            Err(error) => return Err(Error::io("read", &mark, error)),
+        };
         match from {
+            StartFrom::Latest if !savepoint.is_empty() => Err(Error::new(
+                ErrorKind::Incompatible,
+                format!(
+                    "a start from the savepoint {savepoint} was broken off; run with --from \
+                     {savepoint} again, or with --fresh to start from the beginning"
+                ),
+            )),
             StartFrom::Latest | StartFrom::Fresh => Ok(StartFrom::Fresh),
             StartFrom::Checkpoint(id) => Err(Error::new(
                 ErrorKind::Incompatible,
@@ -92,12 +107,9 @@ impl Restore {
             StartFrom::Checkpoint(id) => Some(position(&entries, id)?),
         };
         let Some(chosen) = chosen else {
-            return Ok(Self {
-                checkpoint: None,
-                retained: Vec::new(),
-                obsolete: entries.iter().map(|entry| entry.id).collect(),
-                next_id: 1,
-            });
+            let obsolete: Vec<u64> = entries.iter().map(|entry| entry.id).collect();
+            refuse_pinned(state_directory, &obsolete)?;
+            return Ok(Self { checkpoint: None, retained: Vec::new(), obsolete, next_id: 1 });
         };
         let mut kept = entries;
         let later = kept.split_off(chosen + 1);
@@ -113,21 +125,31 @@ impl Restore {
         let mut retained: Vec<Retained> =
             earlier.map(|checkpoint| Retained::of(&checkpoint)).collect();
         retained.push(Retained::of(&checkpoint));
-        let obsolete = damaged.iter().chain(&later).map(|entry| entry.id).collect();
+        let later = later.iter().map(|entry| entry.id);
+        refuse_pinned(state_directory, &later.clone().collect::<Vec<_>>())?;
+        let obsolete = damaged.iter().map(|entry| entry.id).chain(later).collect();
         Ok(Self { checkpoint: Some(checkpoint), retained, obsolete, next_id: last_id + 1 })
     }
 }
 
 fn position(entries: &[CheckpointEntry], id: u64) -> Result<usize> {
-    entries.iter().position(|entry| entry.id == id).ok_or_else(|| {
-        let ids: Vec<String> = entries.iter().map(|entry| entry.id.to_string()).collect();
-        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-        let known = match ids.as_slice() {
-            [] => "there is none".to_owned(),
-            ids => format!("there are {}", enumerate(ids, "and")),
-        };
-        Error::new(ErrorKind::Config, format!("there is no checkpoint {id}; {known}"))
-    })
+    let position = entries.iter().position(|entry| entry.id == id);
+    position.ok_or_else(|| no_such(entries, id))
+}
+
+/// Refuses to remove what somebody pinned.
+pub(crate) fn refuse_pinned(state_directory: &Path, obsolete: &[u64]) -> Result<()> {
+    let pinned = Checkpoints::pinned(state_directory)?;
+    match obsolete.iter().find(|id| pinned.contains(id)) {
+        None => Ok(()),
+        Some(id) => Err(Error::new(
+            ErrorKind::Incompatible,
+            format!(
+                "checkpoint {id} would be removed, and it is pinned; write a savepoint of it, then \
+                 let go of it with `howdah checkpoint unpin`"
+            ),
+        )),
+    }
 }
 
 /// Says what else there is to start from.
@@ -142,7 +164,11 @@ fn offer(error: Error, earlier: &[CheckpointEntry]) -> Error {
 }
 
 /// Refuses a pipeline that differs from the checkpoint's, and says in what.
-fn compare(checkpoint: &Checkpoint, wanted: &Shape, tables: &dyn CompareTable) -> Result<()> {
+pub(crate) fn compare(
+    checkpoint: &Checkpoint,
+    wanted: &Shape,
+    tables: &dyn CompareTable,
+) -> Result<()> {
     let stored = &checkpoint.shape;
     let mut differences = Differences::default();
     differences.of("the pipeline's name", &stored.pipeline, &wanted.pipeline);
@@ -278,12 +304,6 @@ impl Differences {
             let name = or_none(&input.name);
             self.of_inputs(&format!("{what}'s input `{name}`"), Some(input), None);
         }
-        let parallelism = (stored.parallelism.to_string(), wanted.parallelism.to_string());
-        let called = match what {
-            "the operator" => "the parallelism".to_owned(),
-            what => format!("{what}'s parallelism"),
-        };
-        self.of(&called, &parallelism.0, &parallelism.1);
         self.of(&format!("{what}'s name"), &stored.name, &wanted.name);
     }
 
@@ -453,19 +473,54 @@ mod tests {
     fn a_changed_pipeline_is_refused_with_what_differs() {
         let directory = directory(&[1]);
         let mut shape = example(1).shape;
-        shape.operators[0].parallelism = 3;
+        shape.key_groups = 3;
         shape.operators[0].states[0].value = vec!["price utf8".into()];
         let error = Restore::choose(directory.path(), StartFrom::Latest, &shape, &Rigid)
             .expect_err("incompatible");
         assert_eq!(error.kind(), ErrorKind::Incompatible);
         assert_eq!(
             error.to_string(),
-            "the pipeline has changed since its last checkpoint: the parallelism was 2 and is 3, \
-             state `last` was (key: bidder int64; value: price int64; version 1) and is (key: \
+            "the pipeline has changed since its last checkpoint: the number of key groups was 1024 \
+             and is 3, state `last` was (key: bidder int64; value: price int64; version 1) and is (key: \
              bidder int64; value: price utf8; version 1); value column 0 of last at 3: stored \
              `price` int64, asked for another (keep it); undo the change, or start from the \
              beginning with --fresh"
         );
+    }
+
+    #[test]
+    fn another_parallelism_is_taken() {
+        let directory = directory(&[1]);
+        let mut shape = example(1).shape;
+        shape.operators[0].parallelism = 3;
+        let restore = Restore::choose(directory.path(), StartFrom::Latest, &shape, &Rigid);
+        assert_eq!(restore.expect("taken").checkpoint.expect("one").id, 1);
+    }
+
+    #[test]
+    fn a_pinned_checkpoint_is_not_removed() {
+        let directory = directory(&[5, 6, 7]);
+        Checkpoints::pin(directory.path(), 6).expect("pinned");
+        for from in [StartFrom::Checkpoint(5), StartFrom::Fresh] {
+            let error = choose(&directory, from).expect_err("refused").to_string();
+            assert!(
+                error.starts_with("checkpoint 6 would be removed, and it is pinned"),
+                "{error}"
+            );
+        }
+        assert_eq!(choose(&directory, StartFrom::Checkpoint(6)).expect("chosen").obsolete, [7]);
+        assert!(Checkpoints::unpin(directory.path(), 6).expect("unpinned"));
+        assert_eq!(choose(&directory, StartFrom::Checkpoint(5)).expect("chosen").obsolete, [6, 7]);
+    }
+
+    #[test]
+    fn a_start_from_a_savepoint_that_was_broken_off_is_not_taken_for_a_fresh_one() {
+        let directory = directory(&[5]);
+        FreshStart::begin_from(directory.path(), "/backup/monday", false).expect("marked");
+        let resumed = |from| FreshStart::finish_first(directory.path(), from);
+        let error = resumed(StartFrom::Latest).expect_err("refused").to_string();
+        assert!(error.contains("run with --from /backup/monday again"), "{error}");
+        assert_eq!(resumed(StartFrom::Fresh).expect("as wanted"), StartFrom::Fresh);
     }
 
     #[test]

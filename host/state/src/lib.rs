@@ -174,7 +174,8 @@ mod write_buffer;
 
 pub use checkpoint::{
     CheckpointInfo, CheckpointRequest, CheckpointStore, CheckpointTarget, OnProgress, Progress,
-    RestoredCheckpoint, TransferPlan, restore_savepoint, verify_savepoint, write_savepoint,
+    RestoredCheckpoint, TransferPlan, restore_savepoint, savepoint_payload, verify_savepoint,
+    write_savepoint,
 };
 pub use clock::{Clock, ManualClock};
 pub use column::{Column, ColumnType, UnknownColumnType};
@@ -189,7 +190,7 @@ pub use lease::SnapshotLease;
 pub use list_state::{ListElements, ListState};
 pub use map_state::{MapEntries, MapState};
 pub use orphans::remove_orphans;
-pub use reader::{At, StateReader, TableInfo, list_tables};
+pub use reader::{At, StateReader, TableInfo, VerifiedTable, list_tables};
 pub use reducing_state::ReducingState;
 pub use rows::{AnswerLimit, Rows};
 pub use store::{

@@ -11,13 +11,14 @@ use std::{env, fs};
 use anyhow::{Context, Result};
 
 /// The operators: packages, which lie in folders of the same name.
-const OPERATORS: [&str; 12] = [
+const OPERATORS: [&str; 13] = [
     "last-bid",
     "auction-stats",
     "auction-winners",
     "bidder-sessions",
     "distinct-bidders",
     "echo",
+    "failing-bid",
     "hostile",
     "conformance",
     "obedient",

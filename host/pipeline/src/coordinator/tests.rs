@@ -16,6 +16,11 @@ struct Bench {
 
 /// One source, no operators, one sink with one producer; every checkpoint is late at once.
 fn bench(tolerated_failures: u32) -> Bench {
+    bench_of(Duration::from_millis(1), tolerated_failures)
+}
+
+/// Between its barriers, and until a checkpoint is late, is so much time.
+fn bench_of(interval: Duration, tolerated_failures: u32) -> Bench {
     let directory = tempfile::tempdir().expect("a directory");
     let (commands, commands_receiver) = bounded(16);
     let (reports, reports_receiver) = bounded(16);
@@ -30,9 +35,9 @@ fn bench(tolerated_failures: u32) -> Bench {
         failure: Arc::new(Failure::new()),
     };
     let settings = Settings {
-        interval: Duration::from_millis(1),
+        interval,
         least_pause: Duration::ZERO,
-        timeout: Duration::from_millis(1),
+        timeout: interval,
         tolerated_failures,
         retained: 1,
         shape: example(1).shape,
@@ -59,7 +64,7 @@ impl Bench {
         loop {
             match self.commands.recv().expect("a command") {
                 Command::Barrier { checkpoint, last } => return (checkpoint, last),
-                Command::Completed { .. } => {}
+                Command::Completed { .. } | Command::Drain => {}
             }
         }
     }
@@ -131,4 +136,80 @@ fn more_late_checkpoints_in_a_row_than_are_tolerated_are_a_failure() {
     // The report may come too late, too.
     let without = expected.replace("for 0 sources", "for 1 sources");
     assert!(message.starts_with(expected) || message.starts_with(&without), "{message}");
+}
+
+/// A coordinator that does nothing of its own accord.
+fn patient() -> Bench {
+    bench_of(Duration::from_secs(3_600), 0)
+}
+
+impl Bench {
+    /// Completes the next checkpoint; its number.
+    fn complete(&self) -> u64 {
+        let (checkpoint, _) = self.barrier();
+        self.source(checkpoint);
+        self.staged(checkpoint);
+        checkpoint
+    }
+
+    fn documents(&self) -> Vec<u64> {
+        let entries = Checkpoints::list(self.directory.path()).expect("a list");
+        entries.iter().map(|entry| entry.id).collect()
+    }
+
+    /// Orders a checkpoint and completes it.
+    fn ordered(&self) -> HeldCheckpoint {
+        let (done, receiver) = bounded(1);
+        self.report(Report::Checkpoint { done });
+        let id = self.complete();
+        let held = receiver.recv().expect("complete");
+        assert_eq!(held.checkpoint.id, id);
+        held
+    }
+}
+
+#[test]
+fn a_checkpoint_that_is_ordered_is_made_at_once_and_kept_while_it_is_held() {
+    let bench = patient();
+    let first = bench.ordered();
+    drop(bench.ordered());
+    let third = bench.ordered();
+    assert_eq!(bench.documents(), [1, 3], "one is retained, and one held");
+    drop((first, third));
+    drop(bench.ordered());
+    bench.report(Report::Stop);
+    assert_eq!(bench.complete(), 5);
+    let (outcome, result) = bench.coordinator.join().expect("no panic");
+    result.expect("complete");
+    assert_eq!(outcome.checkpoints.completed, 5);
+    let entries = Checkpoints::list(bench.directory.path()).expect("a list");
+    assert_eq!(entries.iter().map(|entry| entry.id).collect::<Vec<_>>(), [5]);
+}
+
+#[test]
+fn a_pinned_checkpoint_is_kept() {
+    let bench = patient();
+    drop(bench.ordered());
+    Checkpoints::pin(bench.directory.path(), 1).expect("pinned");
+    let error = Checkpoints::pin(bench.directory.path(), 2).expect_err("not there");
+    assert_eq!(error.to_string(), "there is no checkpoint 2; there are 1");
+    drop((bench.ordered(), bench.ordered()));
+    bench.report(Report::Stop);
+    assert_eq!(bench.complete(), 4);
+    bench.coordinator.join().expect("no panic").1.expect("complete");
+    let entries = Checkpoints::list(bench.directory.path()).expect("a list");
+    assert_eq!(entries.iter().map(|entry| entry.id).collect::<Vec<_>>(), [1, 4]);
+}
+
+#[test]
+fn sources_are_told_to_drain_once() {
+    let bench = patient();
+    bench.report(Report::Drain);
+    bench.report(Report::Drain);
+    assert_eq!(bench.commands.recv().expect("a command"), Command::Drain);
+    bench.report(Report::SourceEnded);
+    assert_eq!(bench.complete(), 1);
+    let (outcome, result) = bench.coordinator.join().expect("no panic");
+    result.expect("complete");
+    assert!(outcome.source_ended);
 }

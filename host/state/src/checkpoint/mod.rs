@@ -14,7 +14,7 @@ mod url;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use document::fuzz as fuzz_document;
 pub use restore::RestoredCheckpoint;
-pub use savepoint::{restore_savepoint, verify_savepoint, write_savepoint};
+pub use savepoint::{restore_savepoint, savepoint_payload, verify_savepoint, write_savepoint};
 pub use target::{CheckpointTarget, OnProgress, Progress};
 
 use crate::data_file::checksum_of;

@@ -83,6 +83,16 @@ pub fn restore_savepoint(
     restore::restore(&target, "", &document, warehouse, progress)
 }
 
+/// The number of the checkpoint in a savepoint, and what its writer keeps with it. Reads its document
+/// alone.
+///
+/// # Errors
+/// `NotFound` when it is no savepoint; `Corrupt` when its document is damaged.
+pub fn savepoint_payload(savepoint: &Path) -> Result<(u64, Vec<u8>)> {
+    let (_, document) = open(savepoint)?;
+    Ok((document.checkpoint, document.payload.bytes().unwrap_or_default()))
+}
+
 fn open(savepoint: &Path) -> Result<(CheckpointTarget, Document)> {
     let target = CheckpointTarget::directory(savepoint, true)?;
     let name = target.describe(DOCUMENT);

@@ -5,8 +5,10 @@ use crate::support::job::{Running, howdah, quoted};
 use crate::support::rows::{output, sorted};
 use crate::support::{Finished, Job, input, wait_for};
 use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const EVENTS: u32 = 50_000;
 
@@ -78,6 +80,47 @@ fn a_running_job_says_how_it_is_and_stops_when_it_is_told() {
     let job = fast(job);
     job.run_to_end();
     check(&job);
+}
+
+/// What the HTTP port of a job answers.
+fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_running_job_answers_whoever_collects_figures() {
+    let job = slow();
+    let mut command = job.run_command(&["--http-port", "0"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    let listening = json(&lines.next().unwrap());
+    let address = listening["address"].as_str().unwrap();
+    wait_for("a checkpoint", || {
+        lines.next().filter(|line| json(line)["event"] == "checkpoint_completed")
+    });
+    assert!(get(address, "/healthz").starts_with("HTTP/1.1 200 "));
+    assert!(get(address, "/readyz").starts_with("HTTP/1.1 200 "));
+    assert!(get(address, "/else").starts_with("HTTP/1.1 404 "));
+    let figures = wait_for("all figures", || {
+        let figures = get(address, "/metrics");
+        figures.contains("howdah_state_rows{").then_some(figures)
+    });
+    for figure in [
+        "# HELP howdah_pipeline_rows_read_total Rows read from sources",
+        "howdah_pipeline_rows_read_total{pipeline=\"job\"} ",
+        "howdah_pipeline_checkpoint_duration_seconds_bucket{pipeline=\"job\",le=\"",
+        "howdah_pipeline_busy_microseconds_total{pipeline=\"job\",operator=\"last-bid\",subtask=\"0\"} ",
+        "howdah_state_rows{table=\"job__last-bid__last\"} ",
+    ] {
+        assert!(figures.contains(figure), "{figure} is not in {figures}");
+    }
+    order(&["stop"], &job).success();
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod operate;
 mod progress;
 mod project;
 mod run;
+mod serve;
 mod state;
 mod table;
 mod wasi;

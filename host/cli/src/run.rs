@@ -5,13 +5,14 @@ mod session;
 mod signals;
 
 use crate::failure::{Failure, Result};
+use crate::serve::{self, Health};
 use crate::{compile_worker, environment, wasi};
 use anyhow::{Context, anyhow};
 use howdah_pipeline::{
     Checkpoints, ErrorKind, PipelineConfig, SinkType, StartFrom, read_savepoint,
 };
 use howdah_runtime::{Engine, EngineOptions, WasiPermission};
-use report::{Line, print_json, summary_text};
+use report::{Line, listening, print_json, summary_text};
 use session::Session;
 use signals::Signals;
 use std::io::{IsTerminal, Write};
@@ -89,6 +90,10 @@ pub(crate) struct Args {
     /// What to log on standard error
     #[arg(long, value_enum, value_name = "LEVEL", default_value = "warn")]
     log: Level,
+    /// Answer on this port of 127.0.0.1: /metrics for Prometheus, /healthz, /readyz; 0: any that is
+    /// free
+    #[arg(long, value_name = "PORT")]
+    http_port: Option<u16>,
     #[command(flatten)]
     wasi: wasi::WasiArgs,
 }
@@ -122,8 +127,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         signals.listen()?;
     }
 
+    let health = Health::default();
+    if let Some(port) = args.http_port {
+        // Whoever reports a figure looks for the recorder once.
+        listening(args.output, serve::start(port, health.clone())?)?;
+    }
     let engine = engine(args.wasi.permission())?;
-    let mut session = Session::new(&engine, config, args.output, signals);
+    let mut session = Session::new(&engine, config, args.output, signals, health);
     if let Some(savepoint) = &args.from {
         session.install(savepoint, args.fresh)?;
     }

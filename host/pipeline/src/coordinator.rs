@@ -20,6 +20,7 @@ use crate::sink::Sink;
 use crate::summary::CheckpointSummary;
 use crossbeam_channel::{Receiver, Sender, after, never, select};
 use howdah_state::{StateEvent, StateTable};
+use metrics::{counter, histogram};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -319,6 +320,8 @@ impl Coordinator {
         let Some(mut flight) = self.in_flight.take_if(late) else { return Ok(()) };
         self.requested.append(&mut flight.requested);
         self.summary.failed += 1;
+        counter!("howdah_pipeline_checkpoints_failed_total", "pipeline" => self.pipeline())
+            .increment(1);
         let (id, missing) = (flight.id, self.missing(&flight));
         self.failed.push(flight);
         let failed = u32::try_from(self.failed.len()).unwrap_or(u32::MAX);
@@ -334,6 +337,11 @@ impl Coordinator {
         tracing::warn!("{message}; the next one has what it would have had");
         self.due = self.due.max(clock::now() + self.settings.least_pause);
         Ok(())
+    }
+
+    /// For the labels of figures.
+    fn pipeline(&self) -> String {
+        self.settings.shape.pipeline.clone()
     }
 
     /// What a checkpoint waits for, in words.
@@ -465,6 +473,8 @@ impl Coordinator {
         let duration_ms = clock::whole_ms(clock::now() - begun);
         let handles = checkpoint.sinks.iter().flat_map(|sink| &sink.handles);
         let sink_bytes: u64 = handles.map(|handle| handle.bytes).sum();
+        histogram!("howdah_pipeline_checkpoint_duration_seconds", "pipeline" => self.pipeline())
+            .record((clock::now() - begun).as_secs_f64());
         self.summary.completed += 1;
         self.summary.last = Some(checkpoint.id);
         self.summary.bytes += document_bytes + sink_bytes;

@@ -69,6 +69,12 @@ impl Handle {
         self.counters.progress()
     }
 
+    /// Reports where it is through the `metrics` facade: call it now and then. What subtasks and state
+    /// tables report comes by itself.
+    pub fn report(&self) {
+        self.counters.report(&self.name);
+    }
+
     /// What happens. Disconnected once the pipeline is over: then call [`Handle::wait`]. An
     /// event that nobody receives in time is dropped.
     pub fn events(&self) -> &Receiver<Event> {

@@ -1,6 +1,8 @@
 //! Counters that the threads of a pipeline share.
 
 use crate::summary::Progress;
+use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
+use std::sync::Once;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// What the threads have done so far.
@@ -19,6 +21,48 @@ pub(crate) struct Counters {
     pub(crate) watermark_regressions: Counter,
     /// The number of the last completed checkpoint; 0: none.
     pub(crate) checkpoint: Counter,
+}
+
+const SOURCE_BYTES: &str = "howdah_pipeline_source_bytes";
+const SOURCE_BYTES_READ: &str = "howdah_pipeline_source_read_bytes";
+const LAST_CHECKPOINT: &str = "howdah_pipeline_last_checkpoint";
+const WATERMARK: &str = "howdah_pipeline_watermark_seconds";
+
+/// A counter that is reported: its name, what it counts, and where it is.
+type Counted = (&'static str, &'static str, fn(&Counters) -> &Counter);
+
+const COUNTED: [Counted; 9] = [
+    ("howdah_pipeline_rows_read_total", "Rows read from sources", |it| &it.rows_read),
+    ("howdah_pipeline_rows_in_total", "Rows handed to operators", |it| &it.rows_in),
+    ("howdah_pipeline_rows_out_total", "Rows that went to sinks", |it| &it.rows_out),
+    ("howdah_pipeline_rows_filtered_total", "Rows that filters kept out", |it| &it.rows_filtered),
+    ("howdah_pipeline_rows_skipped_total", "Malformed rows left out", |it| &it.rows_skipped),
+    ("howdah_pipeline_rows_dead_lettered_total", "Malformed rows in dead-letter files", |it| {
+        &it.rows_dead_lettered
+    }),
+    ("howdah_pipeline_rows_isolated_total", "Rows set aside that operators failed on", |it| {
+        &it.rows_isolated
+    }),
+    ("howdah_pipeline_batches_total", "Batches that operators processed", |it| &it.batches),
+    (
+        "howdah_pipeline_watermark_regressions_total",
+        "Watermarks that went back, which changed nothing",
+        |it| &it.watermark_regressions,
+    ),
+];
+
+fn describe() {
+    for (name, what, _) in COUNTED {
+        describe_counter!(name, Unit::Count, what);
+    }
+    describe_gauge!(SOURCE_BYTES, Unit::Bytes, "Bytes that sources have");
+    describe_gauge!(SOURCE_BYTES_READ, Unit::Bytes, "Bytes read of them, over all runs");
+    describe_gauge!(LAST_CHECKPOINT, Unit::Count, "Number of the last completed checkpoint");
+    describe_gauge!(
+        WATERMARK,
+        Unit::Seconds,
+        "The lowest watermark of sources, since the Unix epoch"
+    );
 }
 
 /// Where a source is.
@@ -77,6 +121,32 @@ impl Counters {
     /// Those of a source.
     pub(crate) fn source(&self, number: usize, count: impl FnOnce(&SourceCounters)) {
         self.sources.get(number).map(count).unwrap_or_default();
+    }
+
+    /// Through the `metrics` facade, with the label `pipeline`; counted in this run.
+    pub(crate) fn report(&self, pipeline: &str) {
+        static DESCRIBED: Once = Once::new();
+        DESCRIBED.call_once(describe);
+        let pipeline = || pipeline.to_owned();
+        for (name, _, of) in COUNTED {
+            counter!(name, "pipeline" => pipeline()).absolute(of(self).get());
+        }
+        let progress = self.progress();
+        let gauges = [
+            (SOURCE_BYTES, Some(progress.bytes_total)),
+            (SOURCE_BYTES_READ, Some(progress.bytes_read)),
+            (LAST_CHECKPOINT, progress.checkpoint),
+        ];
+        #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
+        for (name, value) in gauges {
+            if let Some(value) = value {
+                gauge!(name, "pipeline" => pipeline()).set(value as f64);
+            }
+        }
+        #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
+        if let Some(watermark_ms) = progress.watermark {
+            gauge!(WATERMARK, "pipeline" => pipeline()).set(watermark_ms as f64 / 1_000.0);
+        }
     }
 
     pub(crate) fn progress(&self) -> Progress {

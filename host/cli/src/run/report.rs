@@ -8,6 +8,7 @@ use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 pub(super) fn progress_text(progress: &Progress) -> String {
@@ -27,6 +28,10 @@ pub(super) fn progress_text(progress: &Progress) -> String {
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(super) enum Line<'a> {
     Progress(&'a Progress),
+    /// The HTTP port is open.
+    Listening {
+        address: SocketAddr,
+    },
     /// It failed, and is started again after a wait.
     Restarting {
         restart: usize,
@@ -54,6 +59,15 @@ pub(super) fn restarting(
         return print_json(&Line::Restarting { restart, wait_ms, error });
     }
     writeln!(std::io::stderr(), "{error}\nstarts again in {wait_ms} ms (restart {restart})")?;
+    Ok(())
+}
+
+/// Says where the HTTP port is.
+pub(super) fn listening(output: Output, address: SocketAddr) -> Result<()> {
+    if output == Output::Json {
+        return print_json(&Line::Listening { address });
+    }
+    writeln!(std::io::stderr(), "figures are at http://{address}/metrics")?;
     Ok(())
 }
 

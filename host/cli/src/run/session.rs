@@ -6,6 +6,7 @@ use super::{Output, failure};
 use crate::environment;
 use crate::failure::{Failure, Result};
 use crate::progress::{Bar, SharedBar, Unit};
+use crate::serve::Health;
 use anyhow::anyhow;
 use crossbeam_channel::{Receiver, select};
 use howdah_pipeline::{
@@ -31,6 +32,7 @@ pub(super) struct Session<'a> {
     config: PipelineConfig,
     output: Output,
     signals: Signals,
+    health: Health,
     restarts: Restarts,
     /// There is none before the lock is held for the first time.
     control: Option<ControlServer>,
@@ -60,9 +62,10 @@ impl<'a> Session<'a> {
         config: PipelineConfig,
         output: Output,
         signals: Signals,
+        health: Health,
     ) -> Self {
         let restarts = Restarts::new(config.restart());
-        Self { engine, config, output, signals, restarts, control: None, trial: None }
+        Self { engine, config, output, signals, health, restarts, control: None, trial: None }
     }
 
     /// Makes the state directory that of a savepoint.
@@ -163,6 +166,8 @@ impl<'a> Session<'a> {
                 default(REFRESH) => {}
             }
             orders.hand_out(&self.config.warehouse());
+            handle.report();
+            self.health.tell(true);
             display.progress(handle)?;
         }
         display.finish();
@@ -290,6 +295,7 @@ impl<'a> Session<'a> {
 
     /// Waits until it may start again.
     fn restart(&mut self, error: howdah_pipeline::Error, checkpoint: Option<u64>) -> Result<()> {
+        self.health.tell(false);
         let shown = error.to_string();
         let wait = self.restarts.after(error).map_err(|error| failed_at(error, checkpoint))?;
         restarting(self.output, &shown, self.restarts.count(), wait)?;

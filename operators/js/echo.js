@@ -44,7 +44,8 @@ export default class Echo extends Operator {
       const key = rowKeys[row];
       if (values[key]) {
         const words = new Uint32Array(values[key].buffer);
-        if (++words[0] === 0) words[1] += 1;
+        words[0] += 1;
+        if (words[0] === 0) words[1] += 1;
       } else values[key] = columns[1].data.slice(given[row], given[row + 1]);
       emitted.push(values[key].slice());
     }

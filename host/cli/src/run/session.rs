@@ -86,10 +86,11 @@ impl<'a> Session<'a> {
             orders.savepoints.into_iter().for_each(|thread| drop(thread.join()));
             from = StartFrom::Latest;
             match ended {
-                Ok(Ended::Well(summary)) => {
+                Ended::Well(summary) => {
                     self.accept(summary.checkpoints.completed > 0);
                     if let Some(replacement) = orders.replacement {
-                        match self.refuse_to_replace(&summary) {
+                        let stopped = !orders.stops.is_empty();
+                        match self.refuse_to_replace(&summary, stopped) {
                             None => {
                                 self.try_out(replacement);
                                 continue;
@@ -101,8 +102,13 @@ impl<'a> Session<'a> {
                     return Ok(summary);
                 }
                 // Nobody reads what is printed.
-                Ok(Ended::Unheard(failure)) => return Err(failure),
-                Err(error) => {
+                Ended::Unheard(failure) => return Err(failure),
+                Ended::Refused(error) => {
+                    if !self.go_back(&error)? {
+                        return Err(failure(error));
+                    }
+                }
+                Ended::Failed(error) => {
                     if self.go_back(&error)? {
                         continue;
                     }
@@ -118,14 +124,11 @@ impl<'a> Session<'a> {
         from: StartFrom,
         orders: &mut Orders,
         checkpoint: &mut Option<u64>,
-    ) -> howdah_pipeline::Result<Ended> {
-        let pipeline = Pipeline::prepare(self.config.clone(), self.engine)?;
-        if self.control.is_none() {
-            self.control = ControlServer::open(&self.config.state_directory)
-                .inspect_err(|error| tracing::warn!(%error, "the pipeline takes no orders"))
-                .ok();
-        }
-        let handle = pipeline.start(StartOptions { from, ..StartOptions::default() })?;
+    ) -> Ended {
+        let handle = match self.start(from) {
+            Ok(handle) => handle,
+            Err(error) => return Ended::Refused(error),
+        };
         let stopper = handle.stopper();
         self.signals.on_request(move || stopper.stop());
         let followed = self.follow(&handle, orders);
@@ -135,13 +138,23 @@ impl<'a> Session<'a> {
         }
         *checkpoint = handle.progress().checkpoint;
         let summary = handle.wait();
-        match followed {
-            Ok(()) => summary.map(Ended::Well),
-            Err(failure) => Ok(Ended::Unheard(match summary {
-                Ok(_) => failure,
-                Err(error) => failed_at(error, *checkpoint),
-            })),
+        match (followed, summary) {
+            (Ok(()), Ok(summary)) => Ended::Well(summary),
+            (Ok(()), Err(error)) => Ended::Failed(error),
+            (Err(failure), Ok(_)) => Ended::Unheard(failure),
+            (Err(_), Err(error)) => Ended::Unheard(failed_at(error, *checkpoint)),
         }
+    }
+
+    /// Starts it, and begins to take orders once the lock is held.
+    fn start(&mut self, from: StartFrom) -> howdah_pipeline::Result<Handle> {
+        let pipeline = Pipeline::prepare(self.config.clone(), self.engine)?;
+        if self.control.is_none() {
+            self.control = ControlServer::open(&self.config.state_directory)
+                .inspect_err(|error| tracing::warn!(%error, "the pipeline takes no orders"))
+                .ok();
+        }
+        pipeline.start(StartOptions { from, ..StartOptions::default() })
     }
 
     /// Shows what happens and takes orders until the pipeline is over.
@@ -247,11 +260,12 @@ impl<'a> Session<'a> {
     }
 
     /// Why a pipeline that has stopped is not to go on with another file.
-    fn refuse_to_replace(&self, summary: &Summary) -> Option<&'static str> {
+    fn refuse_to_replace(&self, summary: &Summary, stopped: bool) -> Option<&'static str> {
         if summary.finished {
             return Some("the input came to its end before; nothing was changed");
         }
-        self.signals.have_come().then_some("the pipeline was stopped; nothing was changed")
+        let stopped = stopped || self.signals.have_come();
+        stopped.then_some("the pipeline was stopped; nothing was changed")
     }
 
     /// Goes on with another file, on trial.
@@ -330,9 +344,12 @@ impl<'a> Session<'a> {
     }
 }
 
-/// How one run ended, if it did not fail.
+/// How one run ended.
 enum Ended {
     Well(Summary),
+    Failed(howdah_pipeline::Error),
+    /// It was not started.
+    Refused(howdah_pipeline::Error),
     /// What it printed was not read.
     Unheard(Failure),
 }

@@ -3,12 +3,13 @@
 
 use crate::support::job::{Running, howdah, quoted};
 use crate::support::rows::{output, sorted};
-use crate::support::{Finished, Job, input, wait_for};
+use crate::support::{Finished, Job, Random, clock, input, is_full, oracle, wait_for};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 const EVENTS: u32 = 50_000;
 
@@ -152,6 +153,48 @@ fn a_job_goes_on_from_a_savepoint_in_another_directory() {
     let summary = second.run(&["--from", from, "--fresh", "--yes"]).summary();
     assert_eq!(summary["restored_from"], written["checkpoint"], "{summary}");
     assert_eq!(second.state_rows(None), undisturbed.state_rows(None));
+}
+
+#[test]
+fn a_savepoint_that_was_moved_is_opened_by_pypaimon() {
+    let events = input::events(EVENTS);
+    let job = Job::last_bid(&events);
+    job.run_to_end();
+    let written = json(&order(&["savepoint", "a", "--output", "json"], &job).success().stdout);
+    let moved = job.directory().join("b");
+    std::fs::rename(job.directory().join("a"), &moved).unwrap();
+    // Nothing of it is where it came from.
+    let answer = oracle::answer(&job, &events, "last-bid", None);
+    for checkpoint in [None, written["checkpoint"].as_u64()] {
+        oracle::check_state_in(&moved, &job, &answer, checkpoint);
+    }
+}
+
+#[test]
+fn killed_at_any_time_around_a_rescale_a_job_goes_on() {
+    let mut random = Random::new(7);
+    let mut job = slow();
+    for round in 0..if is_full() { 30 } else { 6 } {
+        let running = started(&job);
+        let parallelism = (1 + random.below(4)).to_string();
+        let mut rescale = command(&["rescale", &parallelism], &job);
+        let rescale = rescale.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        clock::let_run(Duration::from_millis(random.below(250)));
+        running.kill();
+        // It is told, or hears that nobody is there; the file says which parallelism it was left at.
+        rescale.unwrap().wait().unwrap();
+        let text = std::fs::read_to_string(job.directory().join("pipeline.toml")).unwrap();
+        let left_at = ["1", "2", "3", "4"].into_iter().find(|it| {
+            text.split("[operator]").nth(1).unwrap().contains(&format!("parallelism = {it}"))
+        });
+        println!("round {round}: to {parallelism}, left at {left_at:?}");
+        if let Some(parallelism) = left_at {
+            job = job.set("operator", "parallelism", parallelism);
+        }
+    }
+    let job = fast(job);
+    job.run_to_end();
+    check(&job);
 }
 
 #[test]

@@ -41,9 +41,19 @@ pub(crate) fn answer(job: &Job, input: &Path, query: &str, first: Option<u64>) -
 /// Reads the state table of a job with pypaimon and fails the test unless it holds exactly the
 /// answer; with predicates too. As of a checkpoint, or the newest.
 pub(crate) fn check_state(job: &Job, answer: &Answer, checkpoint: Option<u64>) {
+    check_state_in(&job.state_directory().join("warehouse"), job, answer, checkpoint);
+}
+
+/// The same in another warehouse, as that of a savepoint.
+pub(crate) fn check_state_in(
+    warehouse: &Path,
+    job: &Job,
+    answer: &Answer,
+    checkpoint: Option<u64>,
+) {
     let table = state_table(job);
     check_table(
-        &job.state_directory().join("warehouse"),
+        warehouse,
         &format!("default.{table}"),
         &answer.path,
         job.state_shape.key,

@@ -25,6 +25,7 @@ mod fresh_start;
 mod graph;
 mod hostile_guests;
 mod inspect;
+mod isolation;
 mod kill;
 mod languages;
 mod live_reads;

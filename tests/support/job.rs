@@ -5,6 +5,8 @@ use crate::support::rows::{Row, Shape, TextFormat, read_text};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
@@ -194,8 +196,10 @@ impl Job {
     /// Starts it.
     pub(crate) fn start(&self) -> Running {
         let mut command = self.run_command(&[]);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        Running { child: Some(command.spawn().unwrap()) }
+        // Not pipes: a job that tells more than one holds would wait for somebody to read it.
+        let (stdout, stderr) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+        command.stdout(stdout.try_clone().unwrap()).stderr(stderr.try_clone().unwrap());
+        Running { child: Some(command.spawn().unwrap()), stdout, stderr }
     }
 
     /// `howdah state ...` of this job: what it prints.
@@ -302,6 +306,8 @@ impl Finished {
 /// A run that goes on; dropping it kills it.
 pub(crate) struct Running {
     child: Option<Child>,
+    stdout: File,
+    stderr: File,
 }
 
 impl Running {
@@ -342,8 +348,17 @@ impl Running {
     }
 
     fn take_output(&mut self) -> Finished {
-        Finished::of(self.child.take().unwrap().wait_with_output().unwrap())
+        let status = self.child.take().unwrap().wait().unwrap();
+        Finished::of(Output { status, stdout: whole(&self.stdout), stderr: whole(&self.stderr) })
     }
+}
+
+/// All that was written to a file.
+fn whole(mut file: &File) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    file.rewind().unwrap();
+    file.read_to_end(&mut bytes).unwrap();
+    bytes
 }
 
 impl Drop for Running {

@@ -138,13 +138,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         session.install(savepoint, args.fresh)?;
     }
     let summary = session.run(start_from(args))?;
+    let aside = session.set_aside();
     match args.output {
         Output::Json => print_json(&Line::Summary(&summary))?,
         // Rows and figures do not mix.
         Output::Text if prints => {
-            write!(std::io::stderr(), "{}", summary_text(&summary))?;
+            write!(std::io::stderr(), "{}", summary_text(&summary, &aside))?;
         }
-        Output::Text => write!(std::io::stdout(), "{}", summary_text(&summary))?,
+        Output::Text => write!(std::io::stdout(), "{}", summary_text(&summary, &aside))?,
     }
     Ok(())
 }

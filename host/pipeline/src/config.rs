@@ -88,6 +88,7 @@ mod source;
 
 use crate::error::{Error, Result};
 use crate::graph::{self, Link};
+use crate::isolation;
 use crate::pipeline;
 use crate::restart::RestartPolicy;
 use crate::source as connectors;
@@ -547,6 +548,11 @@ impl PipelineConfig {
     /// The warehouse directory of the state tables, in the state directory.
     pub fn warehouse(&self) -> PathBuf {
         self.state_directory.join(pipeline::WAREHOUSE)
+    }
+
+    /// Where rows are set aside that operators fail on.
+    pub fn failed_rows_directory(&self) -> PathBuf {
+        self.state_directory.join(isolation::DIRECTORY)
     }
 
     /// Whether the pipeline is started again after a failure of an operator: as the one of them says

@@ -135,6 +135,7 @@ pub(crate) struct DeadLetters {
 /// A line of the file.
 #[derive(Serialize)]
 struct Letter<'a> {
+    source: &'a str,
     line: u64,
     error: &'a str,
     row: &'a str,
@@ -146,7 +147,8 @@ impl DeadLetters {
         let mut text = Vec::new();
         for row in rows {
             let raw = String::from_utf8_lossy(&row.raw);
-            let letter = Letter { line: row.line, error: &row.reason, row: &raw };
+            let source = row.origin.name();
+            let letter = Letter { source, line: row.line, error: &row.reason, row: &raw };
             serde_json::to_writer(&mut text, &letter)
                 .map_err(|error| Error::internal(format!("a dead letter is no JSON: {error}")))?;
             text.push(b'\n');
@@ -169,9 +171,13 @@ impl DeadLetters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lines::Origin;
+    use std::sync::Arc;
 
     fn rejected(line: u64) -> Rejected {
-        Rejected { line, raw: b"a,\"b\xff".to_vec(), reason: "column `x` has no value".into() }
+        let origin = Arc::new(Origin::of_lines("rows.csv"));
+        let reason = "column `x` has no value".into();
+        Rejected { origin, line, raw: b"a,\"b\xff".to_vec(), reason }
     }
 
     /// A directory with a state directory in it.
@@ -213,7 +219,9 @@ mod tests {
         let text = std::fs::read_to_string(path).expect("text");
         let line = |number| {
             let row = "a,\\\"b\u{fffd}";
-            format!(r#"{{"line":{number},"error":"column `x` has no value","row":"{row}"}}"#)
+            format!(
+                r#"{{"source":"rows.csv","line":{number},"error":"column `x` has no value","row":"{row}"}}"#
+            )
         };
         assert_eq!(text, format!("{}\n{}\n{}\n", line(2), line(3), line(4)));
     }

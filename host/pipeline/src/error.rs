@@ -104,9 +104,11 @@ impl Error {
         self
     }
 
-    /// The same message with a sentence added.
+    /// The same message with a sentence added: on a line of its own where the message has lines, as
+    /// one with a stack of the guest has.
     pub(crate) fn with_hint(mut self, hint: impl fmt::Display) -> Self {
-        self.message = format!("{}; {hint}", self.message);
+        let between = if self.message.contains('\n') { "\n" } else { "; " };
+        self.message = format!("{}{between}{hint}", self.message.trim_end());
         self
     }
 }

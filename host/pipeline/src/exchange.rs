@@ -1,6 +1,7 @@
 //! The keyed exchange: splits a batch by the subtask that owns the key of each row.
 
 use crate::error::{Error, Result};
+use crate::lines::Lines;
 use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
 use howdah_state::{Column, EncodedKeys, KeyEncoder, KeyGroups};
 use std::sync::Arc;
@@ -16,6 +17,8 @@ pub(crate) struct Rows {
     pub(crate) event_times: Vec<i64>,
     /// The kind of each row, where they are of a changelog.
     pub(crate) row_kinds: Option<Vec<u8>>,
+    /// Where they are in a source, if they come from one.
+    pub(crate) lines: Lines,
     /// The watermark before these rows, which the one who gets them knows.
     pub(crate) watermark: i64,
 }
@@ -37,6 +40,7 @@ impl Rows {
                     .row_kinds
                     .as_ref()
                     .map(|kinds| kinds.get(rows).unwrap_or_default().to_vec()),
+                lines: self.lines.take(&indices),
                 watermark: self.watermark,
             }
         };
@@ -91,6 +95,7 @@ impl Exchange {
         batch: &RecordBatch,
         event_times: &[i64],
         row_kinds: Option<&[u8]>,
+        lines: &Lines,
     ) -> Result<Vec<Option<Rows>>> {
         let keys = self.encoder.encode(&key_columns(batch, &self.key)?)?;
         if let [_] = self.rows_of.as_slice() {
@@ -99,6 +104,7 @@ impl Exchange {
                 keys,
                 event_times: event_times.into(),
                 row_kinds: row_kinds.map(<[u8]>::to_vec),
+                lines: lines.clone(),
                 watermark: i64::MIN,
             };
             return Ok(vec![(batch.num_rows() > 0).then_some(rows)]);
@@ -121,6 +127,7 @@ impl Exchange {
                 keys: keys.take(rows),
                 event_times: take_values(event_times, rows),
                 row_kinds: row_kinds.map(|kinds| take_values(kinds, rows)),
+                lines: lines.take(rows),
                 batch: take_rows(batch, rows)?,
                 watermark: i64::MIN,
             }))
@@ -176,7 +183,9 @@ mod tests {
     #[test]
     fn every_row_goes_to_the_one_subtask_that_owns_its_key() {
         let times: Vec<i64> = (100..1_100).collect();
-        let split = exchange(3).split(&batch(1_000), &times, Some(&[2; 1_000])).expect("split");
+        let lines = Lines::of("rows.csv", 2..1_002);
+        let split = exchange(3).split(&batch(1_000), &times, Some(&[2; 1_000]), &lines);
+        let split = split.expect("split");
         let mut owner = std::collections::BTreeMap::new();
         let mut seen = Vec::new();
         for (subtask, rows) in split.into_iter().enumerate() {
@@ -185,6 +194,8 @@ mod tests {
             assert_eq!(rows.row_kinds, Some(vec![2; rows.batch.num_rows()]));
             let values = rows.batch.column(0).as_primitive::<Int64Type>().values();
             let keys = rows.batch.column(1).as_primitive::<Int64Type>().values();
+            let line = |value: &i64| u64::try_from(value + 2).expect("a line");
+            assert_eq!(rows.lines, Lines::of("rows.csv", values.iter().map(line)));
             assert!(values.is_sorted(), "the order of the source is kept");
             for ((value, key), time) in values.iter().zip(keys).zip(&rows.event_times) {
                 assert_eq!((*key, *time), (value % 37, value + 100));
@@ -199,16 +210,17 @@ mod tests {
     #[test]
     fn a_single_subtask_gets_the_batch_as_it_is() {
         let batch = batch(10);
-        let split = exchange(1).split(&batch, &[0; 10], None).expect("split");
+        let split = exchange(1).split(&batch, &[0; 10], None, &Lines::default()).expect("split");
         let rows = split.into_iter().flatten().next().expect("rows");
         assert_eq!(rows.batch, batch);
     }
 
     #[test]
     fn a_subtask_without_rows_gets_nothing() {
-        let split = exchange(3).split(&batch(1), &[0], None).expect("split");
+        let split =
+            exchange(3).split(&batch(1), &[0], None, &Lines::of("rows.csv", [2])).expect("split");
         assert_eq!(split.iter().flatten().count(), 1);
-        let split = exchange(1).split(&batch(0), &[], None).expect("split");
+        let split = exchange(1).split(&batch(0), &[], None, &Lines::default()).expect("split");
         assert_eq!(split.iter().flatten().count(), 0);
     }
 }

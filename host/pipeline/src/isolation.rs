@@ -12,6 +12,7 @@
 use crate::directory;
 use crate::error::{Error, Result};
 use crate::exchange::Rows;
+use crate::sink::TIMESTAMP_FORMAT;
 use arrow_array::RecordBatch;
 use arrow_json::writer::LineDelimited;
 use arrow_schema::{Fields, Schema};
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The directory in the state directory that the files are in.
-const DIRECTORY: &str = "failed-rows";
+pub(crate) const DIRECTORY: &str = "failed-rows";
 /// The longest error that is kept with a row.
 const ERROR_LIMIT_BYTES: usize = 4 << 10;
 
@@ -106,18 +107,25 @@ impl FailedRows {
     }
 
     /// Sets a row aside with the error of the operator; that error, when there are too many.
-    pub(crate) fn add_row(&mut self, row: &RecordBatch, error: Error) -> Result<()> {
-        let error = self.admit(error)?;
-        for row in json(row)?.lines() {
-            let of = format!("\"row\":{row}");
-            self.add(&error, &of)?;
+    pub(crate) fn add_row(&mut self, row: &Rows, error: Error) -> Result<()> {
+        let what = || row.lines.describe().unwrap_or_else(|| "a row".to_owned());
+        let error = self.admit(error, what)?;
+        let mut places = row.lines.iter();
+        for json in json(&row.batch)?.lines() {
+            let place = match places.next() {
+                Some((origin, line)) => {
+                    format!("\"source\":{},\"line\":{line},", quoted(origin.name())?)
+                }
+                None => String::new(),
+            };
+            self.add(&error, &format!("{place}\"row\":{json}"))?;
         }
         Ok(())
     }
 
     /// Sets timers aside in the same way.
     pub(crate) fn add_timers(&mut self, timers: &DiscardedTimers, error: Error) -> Result<()> {
-        let error = self.admit(error)?;
+        let error = self.admit(error, || format!("timers `{}`", timers.family))?;
         let fields: Fields = self.key.iter().map(Column::to_arrow).collect();
         let columns = timers.keys.columns().to_vec();
         let keys = json(&RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)?;
@@ -138,14 +146,19 @@ impl FailedRows {
         at: impl Display,
         error: Error,
     ) -> Result<()> {
-        let error = self.admit(error)?;
+        let error = self.admit(error, || function.to_owned())?;
         let of = format!("\"call\":{},\"{what}\":{at}", quoted(function)?);
         self.add(&error, &of)
     }
 
-    /// The error of what is set aside, unless there are too many.
-    fn admit(&self, error: Error) -> Result<String> {
-        if self.count.fetch_add(1, Ordering::Relaxed) < self.limit {
+    /// The error of what is set aside, unless there are too many. The first one is told.
+    fn admit(&self, error: Error, what: impl FnOnce() -> String) -> Result<String> {
+        let before = self.count.fetch_add(1, Ordering::Relaxed);
+        if before < self.limit {
+            if before == 0 {
+                let (what, directory) = (what(), self.directory.display());
+                tracing::warn!("set aside in {directory}, as will be others: {what}: {error}");
+            }
             return Ok(error.to_string());
         }
         let limit = self.limit;
@@ -188,6 +201,7 @@ fn json(rows: &RecordBatch) -> Result<String> {
     let mut json = Vec::new();
     arrow_json::WriterBuilder::new()
         .with_explicit_nulls(true)
+        .with_timestamp_format(TIMESTAMP_FORMAT.to_owned())
         .build::<_, LineDelimited>(&mut json)
         .write(rows)
         .map_err(|error| no_json(&error))?;
@@ -204,9 +218,10 @@ mod tests {
     use super::*;
     use crate::error::ErrorKind;
     use crate::exchange::Exchange;
+    use crate::lines::Lines;
     use arrow_array::cast::AsArray;
     use arrow_array::types::Int64Type;
-    use arrow_array::{ArrayRef, Int64Array};
+    use arrow_array::{ArrayRef, Int64Array, TimestampMillisecondArray};
     use howdah_state::{ColumnType, KeyGroups};
     use proptest::prelude::*;
     use std::collections::BTreeSet;
@@ -215,18 +230,24 @@ mod tests {
         [Column::required("key", ColumnType::Int64)]
     }
 
+    /// Lines that tell rows apart.
+    fn lines(values: &[i64]) -> Lines {
+        Lines::of("rows.csv", values.iter().map(|value| value.unsigned_abs() + 2))
+    }
+
     fn rows(values: &[i64]) -> Rows {
         let groups = KeyGroups::new(128, 1).expect("key groups");
         let mut exchange = Exchange::new(&key(), vec![0], groups).expect("an exchange");
         let column: ArrayRef = Arc::new(Int64Array::from(values.to_vec()));
         let batch = RecordBatch::try_from_iter([("key", column)]).expect("a batch");
-        let mut split = exchange.split(&batch, values, None).expect("split");
+        let mut split = exchange.split(&batch, values, None, &lines(values)).expect("split");
         split.remove(0).expect("rows")
     }
 
     fn values(rows: &Rows) -> Vec<i64> {
         let values = rows.batch.column(0).as_primitive::<Int64Type>().values().to_vec();
         assert_eq!(values, rows.event_times);
+        assert_eq!(lines(&values), rows.lines);
         assert_eq!(values.len(), rows.keys.len());
         values
     }
@@ -293,13 +314,21 @@ mod tests {
     fn rows_set_aside_are_in_the_file_of_their_checkpoint() {
         let directory = tempfile::tempdir().expect("a directory");
         let mut failed = open(directory.path(), None, 10);
-        failed.add_row(&rows(&[7]).batch, trap("a \"trap\"")).expect("added");
+        failed.add_row(&rows(&[7]), trap("a \"trap\"")).expect("added");
         failed.seal(1).expect("sealed");
         failed.seal(2).expect("nothing to seal");
         assert_eq!(names(directory.path()), ["1-1.ndjson".to_owned()].into());
         let text = std::fs::read_to_string(directory.path().join(DIRECTORY).join("1-1.ndjson"));
-        let expected = r#"{"subtask":1,"error":"a \"trap\"","row":{"key":7}}"#;
+        let expected =
+            r#"{"subtask":1,"error":"a \"trap\"","source":"rows.csv","line":9,"row":{"key":7}}"#;
         assert_eq!(text.expect("text"), format!("{expected}\n"));
+    }
+
+    #[test]
+    fn times_of_rows_are_written_as_those_that_come_out() {
+        let times: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![1_700_000_000_007]));
+        let batch = RecordBatch::try_from_iter([("at", times)]).expect("a batch");
+        assert_eq!(json(&batch).expect("text"), "{\"at\":\"2023-11-14 22:13:20.007\"}\n");
     }
 
     #[test]
@@ -307,7 +336,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let mut failed = open(directory.path(), None, 10);
         for checkpoint in [1, 2, 10] {
-            failed.add_row(&rows(&[7]).batch, trap("trap")).expect("added");
+            failed.add_row(&rows(&[7]), trap("trap")).expect("added");
             failed.seal(checkpoint).expect("sealed");
         }
         open(directory.path(), Some(2), 10);
@@ -322,11 +351,12 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let mut all =
             FailedRows::open(directory.path(), None, None, 2, (2, false), &key()).expect("opened");
-        let row = rows(&[7]).batch;
+        let row = rows(&[7]);
         for failed in &mut all {
             failed.add_row(&row, trap("trap")).expect("within the limit");
         }
-        let error = all[0].add_row(&row, trap("the last")).expect_err("past the limit").to_string();
+        let last = all[0].add_row(&row, trap("the last"));
+        let error = last.expect_err("past the limit").to_string();
         assert!(error.starts_with("the last; more than 2 rows make it fail"), "{error}");
     }
 }

@@ -39,6 +39,7 @@ mod graph;
 mod handle;
 mod isolation;
 mod launch;
+mod lines;
 mod lock;
 mod meter;
 mod nexmark;

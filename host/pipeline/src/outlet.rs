@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::exchange::{Exchange, Message};
+use crate::lines::Lines;
 use crate::meter::Meter;
 use crate::progress::Counters;
 use crate::sink::SinkMessage;
@@ -43,13 +44,13 @@ pub(crate) struct Outlets {
 }
 
 impl Outlets {
-    /// Rows of an output.
-    pub(crate) fn rows(&mut self, rows: &Output) -> Result<ControlFlow<()>> {
+    /// Rows of an output, and of a source where each is.
+    pub(crate) fn rows(&mut self, rows: &Output, lines: &Lines) -> Result<ControlFlow<()>> {
         if rows.batch.num_rows() == 0 {
             return Ok(ControlFlow::Continue(()));
         }
         for outlet in self.outlets.iter_mut().filter(|outlet| outlet.output == rows.port) {
-            if outlet.rows(rows, &self.counters, &mut self.meter)?.is_break() {
+            if outlet.rows((rows, lines), &self.counters, &mut self.meter)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -100,7 +101,7 @@ impl Outlets {
 impl Outlet {
     fn rows(
         &mut self,
-        rows: &Output,
+        (rows, lines): (&Output, &Lines),
         counters: &Counters,
         meter: &mut Meter,
     ) -> Result<ControlFlow<()>> {
@@ -108,7 +109,7 @@ impl Outlet {
         match &mut self.to {
             Target::Operator { exchange, subtasks } => {
                 let kinds = rows.row_kinds.as_deref();
-                let split = exchange.split(&batch, &rows.timestamps, kinds)?;
+                let split = exchange.split(&batch, &rows.timestamps, kinds, lines)?;
                 for (subtask, rows) in subtasks.iter().zip(split) {
                     let Some(rows) = rows else { continue };
                     if send(subtask, Message::Rows(rows), meter).is_break() {

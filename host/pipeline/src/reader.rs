@@ -98,7 +98,7 @@ impl Reader {
                 timestamps: batch.event_times,
                 row_kinds: None,
             };
-            if self.outlets.rows(&rows)?.is_break() {
+            if self.outlets.rows(&rows, &batch.lines)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
             let risen = self.watermark().filter(|watermark| Some(*watermark) > before);

@@ -16,7 +16,7 @@ use crate::coordinator::Report;
 use crate::error::{Error, ErrorKind, Result};
 use crate::failure::Failure;
 use crossbeam_channel::{Receiver, Sender};
-pub(crate) use encoder::OP_COLUMN;
+pub(crate) use encoder::{OP_COLUMN, TIMESTAMP_FORMAT};
 use howdah_runtime::{Output, OutputSpec};
 use std::fmt;
 use std::path::Path;

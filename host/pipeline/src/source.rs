@@ -14,6 +14,7 @@ mod rows;
 use crate::checkpoint::SourcePosition;
 use crate::config::{SourceConfig, SourceConnector};
 use crate::error::{Error, ErrorKind, Result};
+use crate::lines::Lines;
 use arrow_array::RecordBatch;
 pub(crate) use plan::{FileShape, Plan, Wanted, widens};
 pub(crate) use reject::Rejected;
@@ -89,6 +90,8 @@ pub(crate) struct SourceBatch {
     pub(crate) rows: RecordBatch,
     /// One for each row.
     pub(crate) event_times: Vec<i64>,
+    /// Where each row is.
+    pub(crate) lines: Lines,
     /// Rows that the filter kept out.
     pub(crate) filtered: u64,
     /// Malformed rows, unless they are errors.

@@ -7,6 +7,7 @@ use crate::exchange::{Rows, key_columns};
 use crate::failure::Failure;
 use crate::gate::{Arrival, Gate, Nothing};
 use crate::isolation::{FailedRows, isolate};
+use crate::lines::Lines;
 use crate::outlet::Outlets;
 use crate::progress::Counters;
 use arrow_array::RecordBatch;
@@ -157,7 +158,9 @@ impl Subtask {
     /// Lets the next timers fire. Where failures are isolated, one that the operator fails on is
     /// set aside.
     fn run_next_due(&mut self) -> Result<Option<Vec<Output>>> {
-        let Some(failed_rows) = &mut self.failed_rows else { return Ok(self.instance.run_due()?) };
+        let Some(failed_rows) = &mut self.failed_rows else {
+            return self.instance.run_due().map_err(|error| could_be_isolated(error, "timers"));
+        };
         let due = self.instance.run_due().map_err(Error::from);
         let error = match undone(&mut self.instance, due)? {
             Ok(outputs) => {
@@ -233,7 +236,11 @@ impl Subtask {
         let key = key.map(Vec::as_slice).unwrap_or_default();
         instance.raise_watermark(rows.watermark);
         let outputs = match failed_rows {
-            None => with_input(port, &rows, key, |input| instance.process(input))??,
+            None => {
+                let outputs = with_input(port, &rows, key, |input| instance.process(input))?;
+                outputs
+                    .map_err(|error| could_be_isolated(with_lines(error, &rows.lines), "rows"))?
+            }
             Some(failed_rows) => isolate(
                 rows,
                 |rows| {
@@ -242,7 +249,7 @@ impl Subtask {
                 },
                 |row, error| {
                     counters.rows_isolated.add(1);
-                    failed_rows.add_row(&row.batch, error)
+                    failed_rows.add_row(row, error)
                 },
             )?,
         };
@@ -309,12 +316,33 @@ impl Subtask {
 
     fn emit(&mut self, outputs: &[Output]) -> Result<ControlFlow<()>> {
         for output in outputs {
-            if self.outlets.rows(output)?.is_break() {
+            if self.outlets.rows(output, &Lines::default())?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
     }
+}
+
+/// Says which lines of a source the operator failed on.
+fn with_lines(error: howdah_runtime::Error, lines: &Lines) -> Error {
+    let error = Error::from(error);
+    match lines.describe().filter(|_| error.kind() == ErrorKind::Operator) {
+        Some(lines) => error.with_hint(format!("it was given {lines}")),
+        None => error,
+    }
+}
+
+/// Says how a pipeline gets past what its operator fails on.
+fn could_be_isolated(error: impl Into<Error>, what: &str) -> Error {
+    let error = error.into();
+    if error.kind() != ErrorKind::Operator {
+        return error;
+    }
+    error.with_hint(format!(
+        "with policy = \"isolate\" in [operator.failure], {what} that it fails on are set aside, and \
+         the others proceed"
+    ))
 }
 
 /// When it is the operator that failed, that is the inner error, and a fresh instance of it goes on
@@ -383,6 +411,7 @@ impl PortPending {
         for rows in parts {
             whole.keys.append(&rows.keys).map_err(Error::from)?;
             whole.event_times.extend_from_slice(&rows.event_times);
+            whole.lines.append(rows.lines);
             if let (Some(whole), Some(kinds)) = (&mut whole.row_kinds, &rows.row_kinds) {
                 whole.extend_from_slice(kinds);
             }
@@ -406,8 +435,14 @@ mod tests {
         let mut exchange = Exchange::new(&fields, vec![0], groups).expect("an exchange");
         let column: ArrayRef = Arc::new(Int64Array::from(values.to_vec()));
         let batch = RecordBatch::try_from_iter([("key", column)]).expect("a batch");
-        let mut split =
-            exchange.split(&batch, values, Some(&vec![2; values.len()])).expect("split");
+        let mut split = exchange
+            .split(
+                &batch,
+                values,
+                Some(&vec![2; values.len()]),
+                &Lines::of("rows.csv", vec![7; values.len()]),
+            )
+            .expect("split");
         Rows { watermark, ..split.remove(0).expect("rows") }
     }
 
@@ -419,6 +454,7 @@ mod tests {
         assert_eq!(keys.as_ref(), [1, 2, 2]);
         assert_eq!((whole.keys.len(), whole.watermark), (3, 10));
         assert_eq!(whole.event_times, [1, 2, 2]);
+        assert_eq!(whole.lines.describe().as_deref(), Some("3 rows, from line 7 to 7 of rows.csv"));
         assert_eq!(whole.row_kinds, Some(vec![2; 3]));
         assert!(pending.take().expect("nothing").is_none());
     }

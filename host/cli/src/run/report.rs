@@ -3,7 +3,7 @@
 use super::Output;
 use crate::failure::Result;
 use anyhow::Context;
-use howdah_pipeline::{Progress, Summary};
+use howdah_pipeline::{PipelineConfig, Progress, SourceConfig, Summary};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -71,15 +71,38 @@ pub(super) fn listening(output: Output, address: SocketAddr) -> Result<()> {
     Ok(())
 }
 
+/// Where rows went that did not go through the operator.
+#[derive(Debug, Default)]
+pub(super) struct SetAside {
+    dead_letters: String,
+    failed_rows: String,
+}
+
+impl SetAside {
+    pub(super) fn of(config: &PipelineConfig) -> Self {
+        let letters = config.sources.iter().filter_map(SourceConfig::dead_letter_file);
+        let letters: Vec<String> = letters.map(|path| path.display().to_string()).collect();
+        Self {
+            dead_letters: letters.join(", "),
+            failed_rows: config.failed_rows_directory().display().to_string(),
+        }
+    }
+}
+
 /// The closing summary.
-pub(super) fn summary_text(summary: &Summary) -> String {
+pub(super) fn summary_text(summary: &Summary, aside: &SetAside) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
-    let _ = write_summary(&mut text, summary);
+    let _ = write_summary(&mut text, summary, aside);
     text
 }
 
-fn write_summary(text: &mut String, summary: &Summary) -> std::fmt::Result {
+/// A number of things; the word is for one of them.
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{} {}", HumanCount(count), if count == 1 { one } else { many })
+}
+
+fn write_summary(text: &mut String, summary: &Summary, aside: &SetAside) -> std::fmt::Result {
     let Summary { checkpoints, .. } = summary;
     let outcome = if summary.finished { "finished" } else { "stopped at a checkpoint" };
     write!(text, "{}: {outcome}", summary.pipeline)?;
@@ -95,14 +118,14 @@ fn write_summary(text: &mut String, summary: &Summary) -> std::fmt::Result {
         summary.rows_per_second,
         Duration::from_millis(summary.elapsed_ms).as_secs_f64()
     )?;
-    for (count, what) in [
-        (summary.rows_filtered, "kept out by the filter"),
-        (summary.rows_skipped, "malformed, skipped"),
-        (summary.rows_dead_lettered, "malformed, written to the dead-letter file"),
-        (summary.rows_isolated, "failed in the operator, set aside in failed-rows"),
+    for (count, what, place) in [
+        (summary.rows_filtered, "kept out by the filter", ""),
+        (summary.rows_skipped, "malformed, skipped", ""),
+        (summary.rows_dead_lettered, "malformed, written to ", &aside.dead_letters),
+        (summary.rows_isolated, "failed in the operator, set aside in ", &aside.failed_rows),
     ] {
         if count > 0 {
-            writeln!(text, "               {} {what}", HumanCount(count))?;
+            writeln!(text, "               {} {what}{place}", HumanCount(count))?;
         }
     }
     write!(text, "  checkpoints  {} completed", checkpoints.completed)?;
@@ -119,19 +142,19 @@ fn write_summary(text: &mut String, summary: &Summary) -> std::fmt::Result {
     writeln!(text)?;
     writeln!(
         text,
-        "  look-ups     {} keys in {} batches, {} probes of the disk",
-        HumanCount(summary.keys),
-        HumanCount(summary.batches),
-        HumanCount(summary.probes)
+        "  look-ups     {} in {}, {} of the disk",
+        counted(summary.keys, "key", "keys"),
+        counted(summary.batches, "batch", "batches"),
+        counted(summary.probes, "probe", "probes")
     )?;
     for state in &summary.states {
         writeln!(
             text,
-            "  state        {}: {} rows, {} in {} files",
+            "  state        {}: {}, {} in {}",
             state.table,
-            HumanCount(state.metrics.rows),
+            counted(state.metrics.rows, "row", "rows"),
             HumanBytes(state.metrics.bytes),
-            HumanCount(state.metrics.files)
+            counted(state.metrics.files, "file", "files")
         )?;
     }
     Ok(())
@@ -187,7 +210,7 @@ q18: finished
   look-ups     149,000 keys in 94 batches, 90 probes of the disk
   state        q18__last-bid__last: 145,734 rows, 6.75 MiB in 6 files
 ";
-        assert_eq!(summary_text(&summary()), expected);
+        assert_eq!(summary_text(&summary(), &SetAside::default()), expected);
     }
 
     #[test]
@@ -196,11 +219,16 @@ q18: finished
         summary.finished = false;
         summary.restored_from = Some(2);
         summary.rows_skipped = 7;
+        summary.rows_isolated = 3;
+        summary.states[0].metrics.rows = 1;
         summary.checkpoints.failed = 1;
-        let text = summary_text(&summary);
+        let aside = SetAside { failed_rows: "state/failed-rows".to_owned(), ..SetAside::default() };
+        let text = summary_text(&summary, &aside);
         for line in [
             "q18: stopped at a checkpoint, went on from checkpoint 2\n",
             "               7 malformed, skipped\n",
+            "               3 failed in the operator, set aside in state/failed-rows\n",
+            "q18__last-bid__last: 1 row, 6.75 MiB in 6 files\n",
             "  checkpoints  3 completed, 1 failed; median",
         ] {
             assert!(text.contains(line), "{text}");

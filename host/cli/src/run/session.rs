@@ -1,6 +1,6 @@
 //! A pipeline from its first start to its end: restarts, orders, replacements.
 
-use super::report::{Line, print_json, progress_text, restarting};
+use super::report::{Line, SetAside, print_json, progress_text, restarting};
 use super::signals::Signals;
 use super::{Output, failure};
 use crate::environment;
@@ -75,6 +75,11 @@ impl<'a> Session<'a> {
         let installed = pipeline.install_savepoint(savepoint, fresh, &|it| bar.set(it));
         bar.finish();
         installed.map_err(failure)
+    }
+
+    /// Where rows go that do not go through the operator.
+    pub(super) fn set_aside(&self) -> SetAside {
+        SetAside::of(&self.config)
     }
 
     /// Runs the pipeline to its end, or until it is told to stop.

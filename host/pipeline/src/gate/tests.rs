@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::exchange::Exchange;
+use crate::lines::Lines;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
@@ -21,7 +22,7 @@ fn row(number: i64) -> Message {
     let mut exchange = Exchange::new(&fields, vec![0], groups).expect("an exchange");
     let column: ArrayRef = Arc::new(Int64Array::from(vec![number]));
     let batch = RecordBatch::try_from_iter([("key", column)]).expect("a batch");
-    let mut split = exchange.split(&batch, &[number], None).expect("split");
+    let mut split = exchange.split(&batch, &[number], None, &Lines::default()).expect("split");
     Message::Rows(split.remove(0).expect("rows"))
 }
 

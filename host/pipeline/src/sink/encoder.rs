@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// How timestamps are written; the sources read it.
-const TIMESTAMP_FORMAT: &str = "%Y-%m-%d %H:%M:%S%.3f";
+pub(crate) const TIMESTAMP_FORMAT: &str = "%Y-%m-%d %H:%M:%S%.3f";
 /// Bytes of a Parquet row group before it is written.
 const ROW_GROUP_BYTES: usize = 16 << 20;
 /// The column with the row kind.

@@ -6,6 +6,7 @@ use super::plan::Plan;
 use super::reject::Rejects;
 use super::rows::describe;
 use crate::error::{Error, Result};
+use crate::lines::Lines;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int32Type, Int64Type,
@@ -42,13 +43,11 @@ pub(super) fn read_type(data_type: &DataType) -> Option<ColumnType> {
 pub(super) struct Columnar {
     plan: Arc<Plan>,
     rejects: Rejects,
-    /// For messages.
-    source: String,
 }
 
 impl Columnar {
-    pub(super) fn new(plan: Arc<Plan>, rejects: Rejects, source: String) -> Self {
-        Self { plan, rejects, source }
+    pub(super) fn new(plan: Arc<Plan>, rejects: Rejects) -> Self {
+        Self { plan, rejects }
     }
 
     /// The batch of the plan from rows as the source has them; `first` is the number of the first of them, from 1.
@@ -66,22 +65,25 @@ impl Columnar {
         }
         let filtered = kept.iter().filter(|kept| !**kept).count();
         self.set_aside(batch, first, &read, &mut kept)?;
-        let rows = kept.iter().filter(|kept| **kept).count();
-        if rows < kept.len() {
+        let numbers = (first..).zip(&kept);
+        let lines: Vec<u64> =
+            numbers.filter(|(_, kept)| **kept).map(|(number, _)| number).collect();
+        if lines.len() < kept.len() {
             let mask = BooleanArray::from(kept);
             for column in &mut read {
                 *column = arrow_select::filter::filter(column, &mask)?;
             }
         }
-        let (rows, event_times) = self.plan.project(&read, rows)?;
+        let (rows, event_times) = self.plan.project(&read, lines.len())?;
         let filtered = u64::try_from(filtered).unwrap_or(u64::MAX);
-        Ok(SourceBatch { rows, event_times, filtered, rejected: self.rejects.take() })
+        let lines = Lines::new(self.rejects.origin(), lines);
+        Ok(SourceBatch { rows, event_times, lines, filtered, rejected: self.rejects.take() })
     }
 
     /// A column as the type that it is read as; a value that does not fit is null.
     fn column(&self, batch: &RecordBatch, column: &Column) -> Result<ArrayRef> {
         let values = batch.column_by_name(&column.name).ok_or_else(|| {
-            Error::input(format!("{} has no column `{}`", self.source, column.name))
+            Error::input(format!("{} has no column `{}`", self.rejects.origin(), column.name))
         })?;
         let wanted = column.column_type.to_arrow();
         if *values.data_type() == wanted {

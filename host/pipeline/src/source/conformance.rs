@@ -30,6 +30,8 @@ pub(super) fn rest(source: &mut dyn Source, limit: usize) -> Vec<Row> {
             Next::Batch(batch) => {
                 assert!(batch.rows.num_rows() <= limit, "a batch has {limit} rows at most");
                 assert_eq!(batch.event_times.len(), batch.rows.num_rows());
+                let places = batch.lines.iter().count();
+                assert_eq!(places, batch.rows.num_rows(), "every row has its place");
                 let kept = u64::try_from(batch.rows.num_rows()).expect("small");
                 let read = source.progress().rows - before;
                 let rejected = u64::try_from(batch.rejected.len()).expect("small");

@@ -33,11 +33,10 @@ impl NexmarkSource {
         plan: Arc<Plan>,
         position: Option<&SourcePosition>,
     ) -> Self {
-        let rejects = Rejects::new(config);
         Self {
             events: NexmarkEvents::from(position.map_or(0, |position| position.rows)),
             limit,
-            columnar: Columnar::new(plan, rejects, "the Nexmark generator".to_owned()),
+            columnar: Columnar::new(plan, Rejects::new(config)),
         }
     }
 }

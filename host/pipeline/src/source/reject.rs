@@ -2,7 +2,8 @@
 
 use crate::config::{OnError, SourceConfig};
 use crate::error::{Error, Result};
-use std::path::PathBuf;
+use crate::lines::Origin;
+use std::sync::Arc;
 
 /// How much of a malformed row the dead-letter file keeps.
 const RAW_LIMIT_BYTES: usize = 64 << 10;
@@ -12,6 +13,7 @@ const BATCH_LIMIT_BYTES: usize = 4 << 20;
 /// A malformed row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rejected {
+    pub(crate) origin: Arc<Origin>,
     /// The line that it starts on, or the number of the row in a Parquet file, from 1.
     pub(crate) line: u64,
     /// The row as the file has it, cut short; empty unless dead letters are kept.
@@ -23,7 +25,7 @@ pub(crate) struct Rejected {
 /// Takes malformed rows as `on-error` says.
 #[derive(Debug)]
 pub(super) struct Rejects {
-    path: PathBuf,
+    origin: Arc<Origin>,
     on_error: OnError,
     rows: Vec<Rejected>,
     bytes: usize,
@@ -32,7 +34,7 @@ pub(super) struct Rejects {
 impl Rejects {
     pub(super) fn new(config: &SourceConfig) -> Self {
         Self {
-            path: config.path.value.clone(),
+            origin: Arc::new(Origin::of(config)),
             on_error: config.on_error.clone(),
             rows: Vec::new(),
             bytes: 0,
@@ -51,13 +53,18 @@ impl Rejects {
             OnError::DeadLetter(_) => raw.get(..RAW_LIMIT_BYTES).unwrap_or(raw).to_vec(),
         };
         self.bytes += raw.len() + reason.len() + size_of::<Rejected>();
-        self.rows.push(Rejected { line, raw, reason });
+        self.rows.push(Rejected { origin: Arc::clone(&self.origin), line, raw, reason });
         Ok(())
     }
 
     /// `FILE:LINE: REASON`, for what cannot be set aside.
     pub(super) fn error(&self, line: u64, reason: &str) -> Error {
-        Error::input(format!("{}:{line}: {reason}", self.path.display()))
+        Error::input(format!("{}:{line}: {reason}", self.origin))
+    }
+
+    /// What the rows come from.
+    pub(super) fn origin(&self) -> &Arc<Origin> {
+        &self.origin
     }
 
     /// Whether it is time to hand on what was set aside.

@@ -4,6 +4,7 @@ use super::column_builder::{ColumnBuilder, Value, ValueError};
 use super::plan::Plan;
 use super::{READ_FACTOR, SourceBatch};
 use crate::error::Result;
+use crate::lines::Lines;
 use crate::source::reject::Rejects;
 use std::sync::Arc;
 
@@ -13,7 +14,8 @@ pub(super) struct Rows {
     plan: Arc<Plan>,
     /// One for each column of the plan, in its order.
     builders: Vec<ColumnBuilder>,
-    kept: usize,
+    /// The line of each row.
+    lines: Vec<u64>,
     filtered: usize,
     rejected: usize,
 }
@@ -22,13 +24,14 @@ impl Rows {
     pub(super) fn new(plan: Arc<Plan>, capacity: usize) -> Self {
         let builder = |column: &howdah_state::Column| ColumnBuilder::new(column.clone(), capacity);
         let builders = plan.columns().iter().map(builder).collect();
-        Self { plan, builders, kept: 0, filtered: 0, rejected: 0 }
+        Self { plan, builders, lines: Vec::with_capacity(capacity), filtered: 0, rejected: 0 }
     }
 
-    /// Appends a row; `value` gives the value of a column of the plan. A row that the filter
-    /// keeps out is counted. On an error, which names the column, nothing is appended.
+    /// Appends the row of a line; `value` gives the value of a column of the plan. A row that the
+    /// filter keeps out is counted. On an error, which names the column, nothing is appended.
     pub(super) fn append<'v>(
         &mut self,
+        line: u64,
         mut value: impl FnMut(usize) -> Value<'v>,
     ) -> Result<(), String> {
         let filter = self.plan.filter();
@@ -45,7 +48,7 @@ impl Rows {
                 return Ok(());
             }
         }
-        self.kept += 1;
+        self.lines.push(line);
         Ok(())
     }
 
@@ -56,7 +59,7 @@ impl Rows {
 
     /// Whether a batch of `rows_limit` rows is full, or long enough under way.
     pub(super) fn is_full(&self, rows_limit: usize) -> bool {
-        self.kept >= rows_limit || self.read() >= rows_limit.saturating_mul(READ_FACTOR)
+        self.lines.len() >= rows_limit || self.read() >= rows_limit.saturating_mul(READ_FACTOR)
     }
 
     /// Whether no row was read.
@@ -66,23 +69,24 @@ impl Rows {
 
     /// The batch; begins a new one.
     pub(super) fn finish(&mut self, rejects: &mut Rejects) -> Result<SourceBatch> {
-        let rows = std::mem::take(&mut self.kept);
+        let lines = std::mem::take(&mut self.lines);
         let filtered = std::mem::take(&mut self.filtered);
         self.rejected = 0;
         let columns = self.builders.iter_mut().map(ColumnBuilder::finish);
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
-        let (rows, event_times) = self.plan.project(&columns, rows)?;
+        let (rows, event_times) = self.plan.project(&columns, lines.len())?;
         let filtered = u64::try_from(filtered).unwrap_or(u64::MAX);
-        Ok(SourceBatch { rows, event_times, filtered, rejected: rejects.take() })
+        let lines = Lines::new(rejects.origin(), lines);
+        Ok(SourceBatch { rows, event_times, lines, filtered, rejected: rejects.take() })
     }
 
     fn read(&self) -> usize {
-        self.kept + self.filtered + self.rejected
+        self.lines.len() + self.filtered + self.rejected
     }
 
     fn truncate(&mut self) {
         for builder in &mut self.builders {
-            builder.truncate(self.kept);
+            builder.truncate(self.lines.len());
         }
     }
 }

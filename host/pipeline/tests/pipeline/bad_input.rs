@@ -59,10 +59,13 @@ fn dead_letters_are_not_repeated_by_a_restart() {
     let letters = std::fs::read_to_string(bench.path("state/dead-letter.ndjson")).expect("text");
     let lines: Vec<&str> = letters.lines().collect();
     assert_eq!(lines.len(), 4, "{letters}");
+    let source = bench.path("events.csv").display().to_string();
     assert_eq!(
         lines[0],
-        "{\"line\":2,\"error\":\"column `auction`: `x` is no int64\",\
-         \"row\":\"2,x,0,0,1700000000000,0\"}"
+        format!(
+            "{{\"source\":\"{source}\",\"line\":2,\"error\":\"column `auction`: `x` is no \
+             int64\",\"row\":\"2,x,0,0,1700000000000,0\"}}"
+        )
     );
     assert_eq!(bench.output(), last_bids(&bids[1..]));
 }

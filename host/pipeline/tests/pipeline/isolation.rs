@@ -54,10 +54,16 @@ fn rows_that_fail_are_set_aside_and_the_others_proceed() {
     without_them.run().expect("a summary");
     assert_eq!(lines(&isolating), lines(&without_them));
 
+    let source = csv(&all);
     let failed = failed_rows(&isolating);
     assert_eq!(failed.len(), bad);
     for line in failed {
         assert_eq!(line["row"]["auction"].as_i64().expect("a number") % 7, 0, "{line}");
+        let number = line["line"].as_u64().and_then(|line| usize::try_from(line).ok());
+        let number = number.expect("a line");
+        let auction = format!("2,{},", line["row"]["auction"]);
+        let text = source.lines().nth(number - 1).expect("a line");
+        assert!(text.starts_with(&auction), "line {number} is {text}, not that of {line}");
         assert!(line["error"].as_str().expect("text").contains("told to panic"), "{line}");
     }
 }
@@ -174,4 +180,18 @@ fn a_failure_of_on_barrier_or_close_is_that_of_the_pipeline() {
         assert!(message.contains("policy = \"isolate\" does not hold here"), "{message}");
         assert_eq!(failed_rows(&isolating), Vec::<serde_json::Value>::new());
     }
+}
+
+#[test]
+fn without_isolation_the_failure_says_which_rows_and_what_would_go_on() {
+    let mut failing = bench("panic-on-sevens", "restarts = 0", &bids(100));
+    failing.root = failing.root.replace("parallelism = 2", "parallelism = 1");
+    let error = failing.run().expect_err("failed");
+    let shown = failing.shown(&error);
+    assert!(shown.contains("it was given 100 rows, from line 2 to 121 of events.csv"), "{shown}");
+    assert!(shown.contains("policy = \"isolate\" in [operator.failure]"), "{shown}");
+
+    let failing = bench("timers-panic", "restarts = 0", &bids(100));
+    let message = failing.run().expect_err("failed").to_string();
+    assert!(message.contains("in [operator.failure], timers that it fails on"), "{message}");
 }

@@ -192,7 +192,7 @@ impl CsvSource {
                 Some(place) => record.value(available, *place),
                 None => Value::Null,
             };
-            rows.append(value).err()
+            rows.append(self.position.lines + 1, value).err()
         };
         match refused {
             Some(reason) => self.set_aside(rows, length, reason),

@@ -144,7 +144,7 @@ impl FileReader for NdjsonSource {
                     if !text.trim_ascii().is_empty() {
                         let object = &mut self.object;
                         let refused = match object.parse(text) {
-                            Ok(()) => rows.append(|column| object.value(column)).err(),
+                            Ok(()) => rows.append(number, |column| object.value(column)).err(),
                             Err(reason) if terminated => Some(reason),
                             Err(reason) => Some(cut_off(&reason, self.final_newline)),
                         };

@@ -85,10 +85,9 @@ impl ParquetSource {
             .with_offset(usize::try_from(position.rows).unwrap_or(usize::MAX))
             .build()
             .map_err(|error| damaged(&path, position.rows, &plain(&error)))?;
-        let rejects = Rejects::new(config);
         Ok(Self {
             reader,
-            columnar: Columnar::new(plan, rejects, path.display().to_string()),
+            columnar: Columnar::new(plan, Rejects::new(config)),
             path,
             position,
             rows_total,

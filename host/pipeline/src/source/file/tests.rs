@@ -249,6 +249,10 @@ fn rows_that_the_filter_keeps_out_are_counted_in_every_format() {
         let mut source = files.open("filter = { name = \"n1\" }", None).expect("opened");
         let batch = source.next_batch(100).expect("read").expect("a batch");
         assert_eq!((batch.filtered, batch.rows.num_rows()), (10, 10), "{name}");
+        // The header of a CSV file is a line too.
+        let first = if name == "rows.csv" { 3 } else { 2 };
+        let lines = batch.lines.iter().map(|(_, line)| line);
+        assert!(lines.eq((first..).step_by(2).take(10)), "{name}");
         assert!(rows_of(&batch).iter().all(|row| row.1.as_deref() == Some("n1")), "{name}");
         assert_eq!(source.position().rows, 20, "{name}");
     }
@@ -404,4 +408,16 @@ fn a_file_that_vanished_before_it_was_read_is_missed() {
     let position = source.position().expect("a position");
     std::fs::remove_file(files.path.join("part-1.csv")).expect("removed");
     assert!(files.open_source(source_text, Some(&position)).is_ok(), "all of it was read");
+}
+
+#[test]
+fn the_line_of_a_row_is_the_one_it_starts_on() {
+    let rows: Vec<Row> = (0..4).map(|id| (id, Some("a\nb\n".to_owned()), id)).collect();
+    let files = Files::new("rows.csv", &as_csv(&rows));
+    let mut source = files.open("", None).expect("opened");
+    let mut lines = Vec::new();
+    while let Some(batch) = source.next_batch(2).expect("read") {
+        lines.extend(batch.lines.iter().map(|(_, line)| line));
+    }
+    assert_eq!(lines, [2, 5, 8, 11]);
 }

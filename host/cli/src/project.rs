@@ -1,6 +1,9 @@
 //! Projects of operators: in which languages, and what their names may be.
 
+mod reserved;
+
 use crate::failure::{Failure, Result};
+use reserved::is_reserved;
 use std::fmt;
 use std::path::Path;
 
@@ -70,55 +73,6 @@ fn has_file(directory: &Path, extension: &str) -> bool {
 /// The longest name: names of tables have it in them.
 const NAME_LIMIT_BYTES: usize = 64;
 
-/// Names that mean something else to a compiler or a package manager.
-const RESERVED: [&str; 45] = [
-    "abstract",
-    "alloc",
-    "and",
-    "as",
-    "assert",
-    "async",
-    "auto",
-    "await",
-    "break",
-    "case",
-    "class",
-    "const",
-    "continue",
-    "core",
-    "def",
-    "default",
-    "do",
-    "double",
-    "else",
-    "enum",
-    "export",
-    "extern",
-    "false",
-    "float",
-    "fn",
-    "for",
-    "howdah",
-    "howdah-sdk",
-    "if",
-    "import",
-    "in",
-    "int",
-    "logging",
-    "main",
-    "operator",
-    "return",
-    "self",
-    "std",
-    "struct",
-    "super",
-    "test",
-    "true",
-    "type",
-    "types",
-    "typing",
-];
-
 /// A name in its three spellings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Name {
@@ -145,9 +99,9 @@ impl Name {
                  `-`, begins with a letter, and is at most {NAME_LIMIT_BYTES} long{close}"
             )));
         }
-        if RESERVED.contains(&text) {
+        if is_reserved(text) {
             return Err(Failure::usage(format!(
-                "`{text}` means something else to compilers; take another name, like `my-{text}`"
+                "`{text}` means something else in one of the languages; take another name, like `my-{text}`"
             )));
         }
         let capital = |word: &&str| {
@@ -207,6 +161,8 @@ mod tests {
         for text in ["", "1st", "-", "../x", "a/b", &"a".repeat(65)] {
             assert!(refused(text).contains("is no name for a project"), "{text}");
         }
-        assert!(refused("struct").contains("`my-struct`"));
+        for text in ["struct", "crate", "lambda", "none", "json", "re", "howdah-sdk"] {
+            assert!(refused(text).contains(&format!("`my-{text}`")), "{text}");
+        }
     }
 }

@@ -145,9 +145,13 @@ impl TableSchema {
     /// A digest of all that reading and writing rows depends on.
     pub(crate) fn digest(&self) -> String {
         let key_columns = self.key_encoder.columns().len();
-        let groups = &self.key_groups;
-        let mut text =
-            format!("{} {key_columns} {} {}\n", self.kind, groups.count(), groups.parallelism());
+        let (row_key_columns, groups) = (self.key().len(), &self.key_groups);
+        let mut text = format!(
+            "{} {key_columns} {row_key_columns} {} {}\n",
+            self.kind,
+            groups.count(),
+            groups.parallelism()
+        );
         let columns = self.file.fields().iter().skip(LEADING_COLUMNS);
         for (column, field) in self.key().iter().chain(self.value.iter()).zip(columns) {
             let id = field.metadata().get(FIELD_ID).map_or("", String::as_str);
@@ -338,6 +342,20 @@ mod tests {
         ];
         let groups = KeyGroups::new(128, 2).unwrap();
         let shape = TableSchema::new(&StateKind::Value, &key, &value, groups, 0).unwrap();
-        assert_eq!(shape.digest(), "00b7782b9693bded");
+        assert_eq!(shape.digest(), "e9dbb0df22d133e4");
+    }
+
+    #[test]
+    fn digest_tells_the_key_of_a_map_from_its_values() {
+        let columns = ["id", "item", "count"].map(|name| Column::required(name, ColumnType::Int64));
+        let [id, item, count] = columns;
+        let groups = KeyGroups::new(128, 2).unwrap();
+        let digest = |map_key: &[Column], value: &[Column]| {
+            let kind = StateKind::Map { map_key: map_key.to_vec() };
+            let key = std::slice::from_ref(&id);
+            TableSchema::new(&kind, key, value, groups.clone(), 0).unwrap().digest()
+        };
+        let (one, two) = ([item.clone()], [item, count.clone()]);
+        assert_ne!(digest(&one, &[count]), digest(&two, &[]));
     }
 }

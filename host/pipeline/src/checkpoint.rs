@@ -445,12 +445,9 @@ impl Checkpoints {
     /// # Errors
     /// [`ErrorKind::Config`] when there is none; [`ErrorKind::Corrupt`] when it is damaged.
     pub fn find(state_directory: &Path, id: u64) -> Result<Checkpoint> {
-        let entries = Self::list(state_directory)?;
+        let mut entries = Self::list(state_directory)?;
         match entries.iter().position(|entry| entry.id == id) {
-            Some(at) => entries.into_iter().nth(at).map_or_else(
-                || Err(Error::internal("a checkpoint that was found is gone")),
-                |entry| entry.checkpoint,
-            ),
+            Some(at) => entries.swap_remove(at).checkpoint,
             None => Err(no_such(&entries, id)),
         }
     }
@@ -499,9 +496,10 @@ impl Checkpoints {
         Ok(gone)
     }
 
-    /// Removes documents.
+    /// Removes documents, and the pins of those that were damaged.
     pub(crate) fn remove(&self, ids: &[u64]) -> Result<()> {
         for id in ids {
+            directory::remove(&self.directory.join(format!("{PREFIX}{id}{PIN}")))?;
             directory::remove(&self.path(*id))?;
         }
         if ids.is_empty() { Ok(()) } else { self.sync() }

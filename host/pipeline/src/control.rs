@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The socket in a state directory.
 pub(crate) const SOCKET: &str = "control.sock";
@@ -36,8 +36,10 @@ const VERSION: u32 = 1;
 const ORDER_LIMIT_BYTES: u64 = 4 << 20;
 /// The longest answer.
 const ANSWER_LIMIT_BYTES: u64 = 16 << 20;
-/// How long a client may take to send its order.
+/// How long a client may take to send its order, all of it.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Before the next attempt when no connection can be taken: file handles may be used up.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Orders that wait for whoever runs the pipeline.
 const ORDERS_LIMIT: usize = 16;
 
@@ -147,7 +149,10 @@ fn listen(
     closed: &AtomicBool,
 ) {
     while !closed.load(Ordering::Acquire) {
-        let Ok((stream, _)) = listener.accept() else { continue };
+        let Ok((stream, _)) = listener.accept() else {
+            std::thread::park_timeout(ACCEPT_PAUSE);
+            continue;
+        };
         if closed.load(Ordering::Acquire) {
             return;
         }
@@ -189,8 +194,8 @@ impl Responder {
     fn read(&self) -> std::result::Result<ControlRequest, String> {
         let unreadable = |error: std::io::Error| format!("the order cannot be read: {error}");
         let Some(stream) = &self.stream else { return Err("there is no order".to_owned()) };
-        stream.set_read_timeout(Some(ORDER_TIMEOUT)).map_err(unreadable)?;
-        stream.set_write_timeout(Some(ORDER_TIMEOUT)).map_err(unreadable)?;
+        let stream = Timed { stream, until: clock::now() + ORDER_TIMEOUT };
+        stream.stream.set_write_timeout(Some(ORDER_TIMEOUT)).map_err(unreadable)?;
         let mut line = String::new();
         let mut reader = BufReader::new(stream.take(ORDER_LIMIT_BYTES));
         reader.read_line(&mut line).map_err(unreadable)?;
@@ -218,6 +223,24 @@ impl Responder {
 impl Drop for Responder {
     fn drop(&mut self) {
         self.send(&Answer::Error("the pipeline ended before it was done".to_owned()));
+    }
+}
+
+/// Reads until a point in time, however little comes at once.
+struct Timed<'a> {
+    stream: &'a UnixStream,
+    until: Instant,
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let left = self.until.saturating_duration_since(clock::now());
+        if left.is_zero() {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        let mut stream = self.stream;
+        stream.read(buffer)
     }
 }
 

@@ -241,7 +241,7 @@ fn a_job_is_rescaled_while_it_runs() {
 fn a_pinned_checkpoint_is_kept_and_can_be_gone_back_to() {
     let job = slow();
     let running = started(&job);
-    let made = json(&order(&["checkpoint", "now", "--json"], &job).success().stdout);
+    let made = json(&order(&["checkpoint", "now", "--output", "json"], &job).success().stdout);
     let id = made["checkpoint"].as_u64().unwrap();
     order(&["checkpoint", "pin", &id.to_string()], &job).success();
     job.wait_for_checkpoint(&mut { running }, id + 6);

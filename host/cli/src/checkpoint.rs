@@ -1,7 +1,7 @@
 //! `howdah checkpoint`: the checkpoints of a pipeline.
 
 use crate::failure::{Failure, Result};
-use crate::operate::savepoint_text;
+use crate::operate::{Output, savepoint_text};
 use crate::progress::SharedBar;
 use crate::run::failure;
 use anyhow::{Context, anyhow};
@@ -14,6 +14,9 @@ use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+
+/// How long the state of a checkpoint that is verified is kept, at most.
+const LEASE_MS: u64 = 3_600_000;
 
 /// List, make, verify, pin and remove the checkpoints of a pipeline, also while it runs
 #[derive(Debug, clap::Args)]
@@ -45,9 +48,9 @@ enum Command {
         /// These alone
         #[arg(value_name = "ID")]
         checkpoints: Vec<u64>,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        /// How to print what was found
+        #[arg(long, value_enum, default_value = "text")]
+        output: Output,
     },
     /// Keep a checkpoint until it is unpinned, however many are retained
     Pin(One),
@@ -69,9 +72,9 @@ struct Of {
     /// The pipeline file
     #[arg(value_name = "PIPELINE.toml")]
     pipeline: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    /// How to print it
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
 }
 
 #[derive(Debug, clap::Args)]
@@ -89,8 +92,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.command {
         Command::Ls(of) => list(of),
         Command::Now(of) => now(of),
-        Command::Verify { place, json, .. } if place.is_dir() => verify_directory(place, *json),
-        Command::Verify { place, checkpoints, json } => verify(place, checkpoints, *json),
+        Command::Verify { place, output, .. } if place.is_dir() => verify_directory(place, *output),
+        Command::Verify { place, checkpoints, output } => verify(place, checkpoints, *output),
         Command::Pin(one) => {
             let config = load(&one.pipeline)?;
             Checkpoints::pin(&config.state_directory, one.checkpoint).map_err(failure)?;
@@ -125,7 +128,7 @@ fn list(of: &Of) -> Result<()> {
     let pinned = Checkpoints::pinned(&config.state_directory).map_err(failure)?;
     for entry in Checkpoints::list(&config.state_directory).map_err(failure)? {
         let pinned = pinned.contains(&entry.id);
-        if of.json {
+        if of.output == Output::Json {
             let (checkpoint, damage) = match &entry.checkpoint {
                 Ok(checkpoint) => (Some(checkpoint), None),
                 Err(error) => (None, Some(error.to_string())),
@@ -157,17 +160,17 @@ fn now(of: &Of) -> Result<()> {
     };
     let done: Value = client.order(ControlRequest::Checkpoint).map_err(failure)?;
     match done.get("checkpoint") {
-        Some(id) if !of.json => say(&format!("checkpoint {id} is complete")),
+        Some(id) if of.output == Output::Text => say(&format!("checkpoint {id} is complete")),
         _ => say(&done.to_string()),
     }
 }
 
-fn verify_directory(place: &Path, json: bool) -> Result<()> {
+fn verify_directory(place: &Path, output: Output) -> Result<()> {
     let bar = SharedBar::new("verifying");
     let verified = verify_savepoint(place, &|it| bar.set(it));
     bar.finish();
     let verified = verified.map_err(failure)?;
-    if json {
+    if output == Output::Json {
         let line = serde_json::to_string(&verified).context("cannot write JSON")?;
         return say(&line);
     }
@@ -175,7 +178,7 @@ fn verify_directory(place: &Path, json: bool) -> Result<()> {
 }
 
 /// Goes through all of them, then fails if one is damaged.
-fn verify(file: &Path, wanted: &[u64], json: bool) -> Result<()> {
+fn verify(file: &Path, wanted: &[u64], output: Output) -> Result<()> {
     let config = load(file)?;
     let entries = Checkpoints::list(&config.state_directory).map_err(failure)?;
     for id in wanted {
@@ -186,24 +189,30 @@ fn verify(file: &Path, wanted: &[u64], json: bool) -> Result<()> {
     let chosen = entries.iter().filter(|entry| wanted.is_empty() || wanted.contains(&entry.id));
     let (mut damaged, mut total) = (0_usize, 0_usize);
     for entry in chosen {
-        total += 1;
         let verified = match &entry.checkpoint {
             Ok(checkpoint) => verify_tables(&config, checkpoint),
             Err(error) => Err(anyhow!("{error}")),
         };
+        // The pipeline may have let go of it since.
+        if verified.is_err() && !entry.path.exists() {
+            continue;
+        }
+        total += 1;
         damaged += usize::from(verified.is_err());
         let id = entry.id;
-        match (verified, json) {
-            (Ok(found), true) => say(&json!({ "checkpoint": id, "tables": found }).to_string())?,
-            (Err(error), true) => {
+        match (verified, output) {
+            (Ok(found), Output::Json) => {
+                say(&json!({ "checkpoint": id, "tables": found }).to_string())?;
+            }
+            (Err(error), Output::Json) => {
                 say(&json!({ "checkpoint": id, "damage": format!("{error:#}") }).to_string())?;
             }
-            (Ok(found), false) => {
+            (Ok(found), Output::Text) => {
                 let sum = |of: &str| found.iter().filter_map(|it| it.get(of)?.as_u64()).sum();
                 let (files, bytes) = (HumanCount(sum("files")), HumanBytes(sum("bytes")));
                 say(&format!("checkpoint {id}: whole, {files} files, {bytes}"))?;
             }
-            (Err(error), false) => say(&format!("checkpoint {id}: {error:#}"))?,
+            (Err(error), Output::Text) => say(&format!("checkpoint {id}: {error:#}"))?,
         }
     }
     if damaged > 0 {
@@ -215,7 +224,9 @@ fn verify(file: &Path, wanted: &[u64], json: bool) -> Result<()> {
 fn verify_tables(config: &PipelineConfig, checkpoint: &Checkpoint) -> anyhow::Result<Vec<Value>> {
     let verify = |state: &howdah_pipeline::StatePosition| {
         let reader = StateReader::open(&config.warehouse(), &config.tenant, &state.table)?;
-        let verified = reader.verify(&At::Snapshot(state.snapshot))?;
+        let at = At::Snapshot(state.snapshot);
+        let _lease = reader.hold(&at, LEASE_MS)?;
+        let verified = reader.verify(&at)?;
         let mut found = serde_json::to_value(verified)?;
         if let Some(members) = found.as_object_mut() {
             members.insert("table".to_owned(), json!(state.table));

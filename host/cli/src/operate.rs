@@ -18,10 +18,10 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use toml_edit::{DocumentMut, Item, value};
+use toml_edit::{DocumentMut, Item};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Output {
+pub(crate) enum Output {
     /// For people.
     Text,
     /// One JSON object.
@@ -269,7 +269,7 @@ pub(crate) fn rescale(args: &RescaleArgs) -> Result<()> {
     let operator = find_operator(&config, args.operator.as_deref())?.name.clone();
     let parallelism = i64::from(args.parallelism);
     let text = edited(&config, &operator, |section| {
-        *section.entry("parallelism") = value(parallelism);
+        section.set("parallelism", parallelism);
     })?;
     let engine = engine(args.wasi.permission())?;
     let running = replace(&config, text, &engine)?;
@@ -358,7 +358,7 @@ pub(crate) fn swap(args: &SwapArgs) -> Result<()> {
     }
     let name = in_file(&config, &component);
     let text = edited(&config, &args.operator, |section| {
-        *section.entry("component") = value(name.as_str());
+        section.set("component", name.as_str());
     })?;
     let running = replace(&config, text, &engine)?;
     let when = if running { "runs" } else { "will run, when the pipeline does," };
@@ -467,9 +467,14 @@ fn edited(
 struct Section<'a>(&'a mut Item);
 
 impl Section<'_> {
-    /// The place of a key, which keeps its comments.
-    fn entry(&mut self, key: &str) -> &mut Item {
-        &mut self.0[key]
+    /// Sets a key; what is written around its value stays.
+    fn set(&mut self, key: &str, to: impl Into<toml_edit::Value>) {
+        let Some(table) = self.0.as_table_like_mut() else { return };
+        let mut new = to.into();
+        if let Some(old) = table.get(key).and_then(Item::as_value) {
+            *new.decor_mut() = old.decor().clone();
+        }
+        table.insert(key, Item::Value(new));
     }
 }
 
@@ -484,4 +489,26 @@ fn replace(config: &PipelineConfig, text: String, engine: &Engine) -> Result<boo
     environment::replace_file(&config.file, text.as_bytes())
         .with_context(|| format!("cannot write {}", config.file.display()))?;
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_around_a_changed_value_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        std::fs::write(at("rows.csv"), "").unwrap();
+        std::fs::write(at("o.wasm"), "").unwrap();
+        let text = "# Mine.\nname = 'q'\n[source]\npath = 'rows.csv'\n\n[operator] # the one\n\
+                    name = 'o'\ncomponent = 'o.wasm'   # of today\n\n[sink]\ntype = 'null'\n";
+        std::fs::write(at("q.toml"), text).unwrap();
+        let config = PipelineConfig::load_alone(&at("q.toml")).unwrap();
+        let changed = edited(&config, "o", |section| section.set("component", "new.wasm"));
+        assert_eq!(changed.unwrap(), text.replace("'o.wasm'", "\"new.wasm\""));
+        let changed = edited(&config, "o", |section| section.set("parallelism", 4));
+        let expected = text.replace("# of today\n", "# of today\nparallelism = 4\n");
+        assert_eq!(changed.unwrap(), expected);
+    }
 }

@@ -12,6 +12,11 @@ use std::time::SystemTime;
 use wit_component::{ComponentEncoder, StringEncoding};
 use wit_parser::Resolve;
 
+/// The lock file of the packages that are installed beside it.
+const INSTALLED: &str = "installed-lock.json";
+/// Where the JavaScript SDK, and its toolchain, have what checks types.
+const TYPES: &str = "types";
+
 /// A language that operators are written in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Language {
@@ -47,32 +52,47 @@ impl Language {
         }
     }
 
-    /// Installs what the lock file of the SDK names, with its checksums.
+    /// What makes components, and what checks types, which projects of authors do not need.
     fn set_up_js(self, workspace: &Workspace) -> Result<String> {
         let directory = self.toolchain(workspace);
-        let installed = directory.join("node_modules/componentize-qjs");
-        let lock = std::fs::read(self.sdk(workspace).join("package-lock.json"))
-            .context("the JavaScript SDK has no package-lock.json")?;
-        // Written last: a half-made directory has none.
-        let stamp = directory.join("installed-lock.json");
-        if std::fs::read(&stamp).is_ok_and(|made| made == lock) {
-            return Ok(installed.display().to_string());
+        install_packages(&self.sdk(workspace), &directory)?;
+        let types = directory.join(TYPES);
+        install_packages(&self.sdk(workspace).join(TYPES), &types)?;
+        Ok(directory.join("node_modules/componentize-qjs").display().to_string())
+    }
+
+    /// Checks the types of its SDK and template, where there is a checker for it.
+    pub(crate) fn check_types(self, workspace: &Workspace) -> Result<()> {
+        let toolchain = self.toolchain(workspace);
+        let (checker, arguments): (_, &[&str]) = match self {
+            // The C compiler checked them when it built the tests.
+            Self::C => return Ok(()),
+            // Tests that run operators of `operators` are not among them.
+            Self::Python => (
+                toolchain.join("bin/mypy"),
+                &[
+                    "--disable-error-code=annotation-unchecked",
+                    "howdah",
+                    "template",
+                    "tests/test_operators.py",
+                ],
+            ),
+            Self::Js => {
+                (toolchain.join(TYPES).join("node_modules/.bin/tsc"), &["--project", TYPES])
+            }
+        };
+        if !checker.is_file() {
+            say(&format!(
+                "{self:<15} types not checked: `cargo xtask setup --{self}` gets what checks them"
+            ));
+            return Ok(());
         }
-        std::fs::create_dir_all(&directory)
-            .with_context(|| format!("cannot create {}", directory.display()))?;
-        for name in ["package.json", "package-lock.json"] {
-            std::fs::copy(self.sdk(workspace).join(name), directory.join(name))
-                .with_context(|| format!("cannot copy {name}"))?;
-        }
-        run_command(Command::new("npm").current_dir(&directory).args([
-            "ci",
-            "--no-audit",
-            "--no-fund",
-        ]))
-        .context("operators in JavaScript need Node 18 or newer with npm")?;
-        std::fs::write(&stamp, lock)
-            .with_context(|| format!("cannot write {}", stamp.display()))?;
-        Ok(installed.display().to_string())
+        run_command(
+            Command::new(checker)
+                .current_dir(self.sdk(workspace))
+                .env("MYPY_CACHE_DIR", toolchain.join("mypy-cache"))
+                .args(arguments),
+        )
     }
 
     /// Runs the tests of its SDK, which need no host.
@@ -220,7 +240,7 @@ impl Language {
     fn is_set_up(self, workspace: &Workspace) -> bool {
         let stamp = match self {
             Self::Python | Self::C => "requirements.txt",
-            Self::Js => "installed-lock.json",
+            Self::Js => INSTALLED,
         };
         self.toolchain(workspace).join(stamp).is_file()
     }
@@ -245,6 +265,26 @@ impl Language {
     fn python(self, workspace: &Workspace) -> PathBuf {
         self.toolchain(workspace).join("bin/python")
     }
+}
+
+/// Installs what the lock file of a package names, with its checksums, unless it is there.
+fn install_packages(package: &Path, directory: &Path) -> Result<()> {
+    let lock = std::fs::read(package.join("package-lock.json"))
+        .with_context(|| format!("there is no package-lock.json in {}", package.display()))?;
+    // Written last: a half-made directory has none.
+    let stamp = directory.join(INSTALLED);
+    if std::fs::read(&stamp).is_ok_and(|made| made == lock) {
+        return Ok(());
+    }
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("cannot create {}", directory.display()))?;
+    for name in ["package.json", "package-lock.json"] {
+        std::fs::copy(package.join(name), directory.join(name))
+            .with_context(|| format!("cannot copy {name}"))?;
+    }
+    run_command(Command::new("npm").current_dir(directory).args(["ci", "--no-audit", "--no-fund"]))
+        .context("operators in JavaScript need Node 18 or newer with npm")?;
+    std::fs::write(&stamp, lock).with_context(|| format!("cannot write {}", stamp.display()))
 }
 
 /// A component of a core module that exports and imports as the contract in `wit` says.

@@ -26,13 +26,15 @@ pub(crate) struct Args {
 /// Languages of operators whose toolchains are wanted.
 #[derive(Debug, clap::Args)]
 struct Chosen {
-    /// Get what makes components of operators in Python (componentize-py, 50 MB)
+    /// Get what makes components of operators in Python, and checks the types of their SDK
+    /// (componentize-py and mypy, 70 MB)
     #[arg(long)]
     python: bool,
     /// Get what compiles operators in C (Zig, as a C compiler, 100 MB)
     #[arg(long)]
     c: bool,
-    /// Get what makes components of operators in JavaScript (componentize-qjs, 40 MB)
+    /// Get what makes components of operators in JavaScript, and checks the types of their SDK
+    /// (componentize-qjs and TypeScript, 70 MB)
     #[arg(long)]
     js: bool,
 }

@@ -33,7 +33,10 @@ pub(crate) struct Args {
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     setup::prepare(workspace)?;
     if args.cargo.is_empty() {
-        Language::ALL.iter().try_for_each(|language| language.test(workspace))?;
+        for language in Language::ALL {
+            language.test(workspace)?;
+            language.check_types(workspace)?;
+        }
     }
     let mut command = workspace.cargo();
     command.arg("test");

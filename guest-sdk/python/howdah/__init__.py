@@ -10,7 +10,7 @@ from howdah.columns import ColumnView, decode, encode
 from howdah.contract import types as _types
 from howdah.errors import ConfigError, Error, InvalidArgument
 from howdah.operators import Operator, Subtask
-from howdah.rows import Date, Decimal, Float32, Float64, Int32, Int64, Timestamp
+from howdah.rows import Date, Decimal, Float32, Float64, Int32, Int64, Timestamp, digits
 from howdah.state import ListState, LoadedColumns, MapState, ReducingState, Ttl, ValueState
 from howdah.streams import Batch, Input, Output
 from howdah.timers import Timers
@@ -22,5 +22,6 @@ __all__ = [
     "Batch", "Column", "ColumnView", "ConfigError", "Date", "Decimal", "Error", "Float32",
     "Float64", "Input", "Int32", "Int64", "InvalidArgument", "ListState", "LoadedColumns",
     "MapState", "Operator", "Output", "Record", "ReducingState", "RowKind", "Subtask",
-    "Timers", "Timestamp", "Ttl", "ValueState", "clock", "decode", "encode", "log", "metrics",
+    "Timers", "Timestamp", "Ttl", "ValueState", "clock", "decode", "digits", "encode", "log",
+    "metrics",
 ]  # fmt: skip

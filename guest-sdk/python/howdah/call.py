@@ -35,6 +35,12 @@ class Record:
         "_times", "_kinds",
     )  # fmt: skip
     # States and outputs look at `_key_index`, `_row` and `_times` themselves: a property is a call.
+    _keys: Any
+    _key_rows: list[Any] | None
+    _key_index: Any
+    _row: int
+    _times: Sequence[int] | None
+    _kinds: bytes | None
 
     def __init__(self, key_type: type, key_fields: list[Any]) -> None:
         self._key_type = key_type
@@ -79,9 +85,6 @@ class Record:
         self.watermark = watermark
 
     def _end(self) -> None:
-        self._keys: Any = None
-        self._key_rows: list[Any] | None = None
-        self._key_index: Any = None
+        self._keys = self._key_rows = self._key_index = None
         self._row = 0
-        self._times: Sequence[int] | None = None
-        self._kinds: bytes | None = None
+        self._times = self._kinds = None

@@ -46,14 +46,14 @@ class ColumnView:
         self.raw = raw
         """`data`, `offsets` and `validity`, as they crossed the boundary."""
 
-    def view(self) -> memoryview:
+    def view(self) -> memoryview[int] | memoryview[float]:
         """The values of a column of fixed width, in place; a null has any value."""
         code = self.field.type.code
         if not code:
             raise Error(f"column `{self.field.name}` is {self.field.type}: it has no view")
         return memoryview(self.raw.data).cast(code)
 
-    def offsets(self) -> memoryview:
+    def offsets(self) -> memoryview[int]:
         """Where each text or bytes value begins in `raw.data`; the last is its end."""
         if self.raw.offsets is None:
             raise InvalidArgument(f"column `{self.field.name}` has no offsets")
@@ -80,7 +80,9 @@ def _decode_fixed(field: Field, rows: int, column: Any) -> list[Any]:
         raise InvalidArgument(
             f"column `{field.name}` has {len(column.data)} bytes for {rows} rows of {field.type}"
         )
-    return memoryview(column.data).cast(field.type.code).tolist()
+    code = field.type.code
+    assert code
+    return memoryview(column.data).cast(code).tolist()
 
 
 def _decode_boolean(field: Field, rows: int, column: Any) -> list[bool]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from itertools import count
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from howdah import contract
 from howdah.call import Record
@@ -16,7 +17,8 @@ from howdah.streams import Batch, Input, Output
 from howdah.timers import Timers
 
 
-class Subtask(NamedTuple):
+@dataclass(frozen=True)
+class Subtask:
     """Where an instance of an operator finds itself."""
 
     pipeline: str
@@ -45,6 +47,9 @@ class Operator:
     """The operator's table of the pipeline file."""
     subtask: Subtask | None
     """Where this instance finds itself; None while the operator is only asked what it is."""
+
+    _live: list[State[Any] | Timers]
+    _live_outputs: list[Output[Any]]
 
     _inputs: ClassVar[list[Input[Any]]]
     _outputs: ClassVar[list[Output[Any]]]
@@ -96,8 +101,7 @@ class Operator:
         """The spec of the operator."""
         if not cls._inputs:
             raise Error(f"{cls.__name__} has no input: declare one with `Input`")
-        for declared in (*cls._inputs, *cls._outputs, *cls._states):
-            declared._declare()
+        cls._declare()
         for state in cls._states:
             state._check_columns(cls._inputs[0]._key_names())
         operator = cls._configured(config)
@@ -109,6 +113,13 @@ class Operator:
             [declared._spec() for declared in cls._states],
             [declared._spec() for declared in cls._timers],
         )
+
+    @classmethod
+    def _declare(cls) -> None:
+        columns: list[Input[Any] | Output[Any] | State[Any]]
+        columns = [*cls._inputs, *cls._outputs, *cls._states]
+        for declared in columns:
+            declared._declare()
 
     @classmethod
     def _configured(cls, config: str) -> Operator:
@@ -131,19 +142,19 @@ class Operator:
             context.restored_from,
         )
         key_type = cls._inputs[0].key_type
-        for declared in (*cls._inputs, *cls._outputs, *cls._states):
-            declared._declare()
+        cls._declare()
         operator.record = Record(key_type, fields_of(key_type, "key"))
         names = {id(value): name for base in cls.__mro__ for name, value in vars(base).items()}
-        operator._live = []  # type: ignore[attr-defined]
-        operator._live_outputs = []  # type: ignore[attr-defined]
-        for declared in (*cls._states, *cls._timers):
+        operator._live = []
+        operator._live_outputs = []
+        keyed: list[State[Any] | Timers] = [*cls._states, *cls._timers]
+        for declared in keyed:
             live = declared._open(operator.record)
-            operator._live.append(live)  # type: ignore[attr-defined]
+            operator._live.append(live)
             setattr(operator, names[id(declared)], live)
         for port, output in enumerate(cls._outputs):
             live_output = output._open(operator.record, port)
-            operator._live_outputs.append(live_output)  # type: ignore[attr-defined]
+            operator._live_outputs.append(live_output)
             setattr(operator, names[id(output)], live_output)
         operator.configure()
         operator.open()
@@ -152,8 +163,7 @@ class Operator:
     def _run(self, handle: Any, handler: Any, key_count: int | None = None) -> list[Any]:
         """Runs a handler, then writes what it changed and gives what it emitted. `handler` is the
         author's function in it, for messages."""
-        live: list[Any] = self._live  # type: ignore[attr-defined]
-        outputs: list[Any] = self._live_outputs  # type: ignore[attr-defined]
+        live, outputs = self._live, self._live_outputs
         try:
             if key_count is not None:
                 for state in live:
@@ -193,7 +203,7 @@ class Operator:
     def _each(self, declared: Input[Any], given: Any) -> None:
         rows = declared._rows(given.batch)
         row_keys = memoryview(given.row_keys).cast("I").tolist()
-        for state in self._live:  # type: ignore[attr-defined]
+        for state in self._live:
             if isinstance(state, MapState):
                 state._begin_rows(rows, row_keys)
         record, handler = self.record, declared._handler

@@ -2,7 +2,7 @@
 
     class Bid(NamedTuple):
         auction: int
-        price: Decimal[12, 2]
+        price: Annotated[decimal.Decimal, digits(12, 2)]
         channel: str | None
 """
 
@@ -11,10 +11,13 @@ from __future__ import annotations
 import types as python_types
 import typing
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple, Union
+from typing import Annotated, Any, Literal, NamedTuple, Union
 
 from howdah import contract
 from howdah.errors import Error
+
+
+Code = Literal["i", "q", "f", "d"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class ColumnType:
 
     name: str
     """What the contract calls it."""
-    code: str = ""
+    code: Code | Literal[""] = ""
     """The letter that `struct`, `array` and `memoryview` have for a value of fixed width."""
     width_bytes: int = 0
     precision: int = 0
@@ -67,25 +70,31 @@ Date = Annotated[int, DATE]
 Timestamp = Annotated[int, TIMESTAMP]
 """Milliseconds since 1970-01-01T00:00 UTC."""
 
+
+
+def digits(precision: int, scale: int) -> ColumnType:
+    """The type of `decimal.Decimal`s with so many digits, and so many of them after the point:
+    `Annotated[decimal.Decimal, digits(12, 2)]`."""
+    if not (1 <= precision <= 38 and 0 <= scale <= precision):
+        raise TypeError(
+            f"a decimal of {precision} digits, {scale} after the point: there are 1 to 38 digits,"
+            " and at most so many are after the point"
+        )
+    return ColumnType("decimal128", "", 16, precision, scale)
+
+
 if typing.TYPE_CHECKING:
     from decimal import Decimal
 else:
 
     class Decimal:
-        """`Decimal[precision, scale]`: a `decimal.Decimal` with so many digits, and so many of
-        them after the point."""
+        """`Decimal[precision, scale]`, short for `Annotated[decimal.Decimal, digits(precision,
+        scale)]`, which type checkers know too."""
 
-        def __class_getitem__(cls, digits: tuple[int, int]) -> Any:
+        def __class_getitem__(cls, wanted: tuple[int, int]) -> Any:
             import decimal
 
-            precision, scale = digits
-            if not (1 <= precision <= 38 and 0 <= scale <= precision):
-                raise TypeError(
-                    f"Decimal[{precision}, {scale}]: the precision is 1 to 38, and the scale at"
-                    " most the precision"
-                )
-            column_type = ColumnType("decimal128", "", 16, precision, scale)
-            return Annotated[decimal.Decimal, column_type]
+            return Annotated[decimal.Decimal, digits(*wanted)]
 
 
 _PLAIN = {bool: BOOLEAN, int: INT64, float: FLOAT64, str: UTF8, bytes: BINARY}

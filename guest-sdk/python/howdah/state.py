@@ -22,8 +22,8 @@ from howdah.columns import (
 from howdah.errors import Error, from_host
 from howdah.rows import FLOAT32, Field, fields_of
 
-Row = TypeVar("Row")
-MapKey = TypeVar("MapKey")
+Row = TypeVar("Row", bound=tuple[Any, ...])
+MapKey = TypeVar("MapKey", bound=tuple[Any, ...])
 
 ALL_ROWS = 2**32 - 1
 
@@ -245,7 +245,7 @@ class ValueState(State[Row]):
             elif loaded is None or loaded[key] is None or not _same(loaded[key], row):
                 put.append(key)
         if put:
-            rows = [writes[key] for key in put]
+            rows = [row for key in put if (row := writes[key]) is not None]
             self._call("put", self._selected(put), encode_rows(self.fields, rows))
         if deleted:
             self._call("delete", self._selected(deleted))
@@ -268,6 +268,9 @@ class ListState(State[Row]):
     """Any number of rows for each key, in the order in which they were added."""
 
     _resource = "ListState"
+    _loaded: list[list[Row]] | None
+    _added: dict[int, list[Row]]
+    _cleared: set[int]
 
     def __init__(self, row_type: type[Row], *, limit_rows: int = ALL_ROWS, **options: Any) -> None:
         """`get` gives at most `limit_rows` of a key, oldest first."""
@@ -334,9 +337,9 @@ class ListState(State[Row]):
 
     def _end(self) -> None:
         super()._end()
-        self._loaded: list[list[Row]] | None = None
-        self._added: dict[int, list[Row]] = {}
-        self._cleared: set[int] = set()
+        self._loaded = None
+        self._added = {}
+        self._cleared = set()
 
 
 class MapState(State[Row], Generic[MapKey, Row]):
@@ -348,6 +351,13 @@ class MapState(State[Row], Generic[MapKey, Row]):
     """
 
     _resource = "MapState"
+    _batch: tuple[Iterable[Any], Iterable[int]] | None
+    _known: dict[int, dict[MapKey, Row | None]]
+    """What the host has, as far as it was asked."""
+    _complete: set[int]
+    """Keys of which all entries are known."""
+    _writes: dict[int, dict[MapKey, Row | None]]
+    _cleared: set[int]
 
     def __init__(
         self,
@@ -431,8 +441,8 @@ class MapState(State[Row], Generic[MapKey, Row]):
             (map_key, row)
             for map_key, row in merged.items()
             if row is not None
-            and (first is None or map_key >= first)  # type: ignore[operator]
-            and (end is None or map_key < end)  # type: ignore[operator]
+            and (first is None or map_key >= first)
+            and (end is None or map_key < end)
         )
         return islice(found, limit_rows) if limit_rows < len(found) else iter(found)
 
@@ -460,13 +470,13 @@ class MapState(State[Row], Generic[MapKey, Row]):
 
     def _named(self, entries: Sequence[tuple[Any, MapKey]]) -> tuple[Any, list[Any]]:
         keys = self._explicit([key for key, _ in entries])
-        return keys, encode_rows(self.map_key_fields, [map_key for _, map_key in entries])  # type: ignore[misc]
+        return keys, encode_rows(self.map_key_fields, [map_key for _, map_key in entries])
 
     def put_many(self, entries: Sequence[tuple[Any, MapKey, Row]]) -> None:
         """Writes entries of keys, in one call. Conditions as for `items_many`."""
         keys = self._explicit([key for key, _, _ in entries])
-        map_keys = encode_rows(self.map_key_fields, [entry[1] for entry in entries])  # type: ignore[misc]
-        rows = encode_rows(self.fields, [entry[2] for entry in entries])  # type: ignore[misc]
+        map_keys = encode_rows(self.map_key_fields, [entry[1] for entry in entries])
+        rows = encode_rows(self.fields, [entry[2] for entry in entries])
         self._call("put", keys, indices(range(len(entries))), map_keys, rows)
 
     def clear_many(self, keys: Sequence[Any]) -> None:
@@ -553,13 +563,11 @@ class MapState(State[Row], Generic[MapKey, Row]):
 
     def _end(self) -> None:
         super()._end()
-        self._batch: tuple[Any, Any] | None = None
-        self._known: dict[int, dict[Any, Any]] = {}
-        """What the host has, as far as it was asked."""
-        self._complete: set[int] = set()
-        """Keys of which all entries are known."""
-        self._writes: dict[int, dict[Any, Any]] = {}
-        self._cleared: set[int] = set()
+        self._batch = None
+        self._known = {}
+        self._complete = set()
+        self._writes = {}
+        self._cleared = set()
 
 
 class ReducingState(State[Row]):
@@ -569,6 +577,9 @@ class ReducingState(State[Row]):
     """
 
     _resource = "ReducingState"
+    _folded: list[Row | None] | None
+    _added: list[tuple[int, Row]]
+    _cleared: set[int]
 
     def __init__(self, row_type: type[Row], *, reducers: Mapping[str, str], **options: Any) -> None:
         super().__init__(row_type, **options)
@@ -653,9 +664,9 @@ class ReducingState(State[Row]):
 
     def _end(self) -> None:
         super()._end()
-        self._folded: list[Any] | None = None
-        self._added: list[tuple[int, Row]] = []
-        self._cleared: set[int] = set()
+        self._folded = None
+        self._added = []
+        self._cleared = set()
 
 
 def _sum(field: Field, before: Any, added: Any) -> Any:

@@ -12,7 +12,7 @@ from howdah.columns import ColumnView, decode_rows, encode, encode_rows, views
 from howdah.errors import Error, InvalidArgument
 from howdah.rows import TIMESTAMP, Field, fields_of
 
-Row = TypeVar("Row")
+Row = TypeVar("Row", bound=tuple[Any, ...])
 Handler = TypeVar("Handler", bound=Callable[..., None])
 _EVENT_TIME = Field("event time", TIMESTAMP, False)
 

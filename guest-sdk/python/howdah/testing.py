@@ -280,7 +280,7 @@ class _Table:
         return decode_rows(self.declared.row_type, self.fields, count, columns)
 
     def rows(self, found: list[Any]) -> Any:
-        filler = [None] * len(self.fields)
+        filler = (None,) * len(self.fields)
         rows = [filler if row is None else row for row in found]
         nullable = [field._replace(nullable=True) for field in self.fields]
         present = list_to_bits([row is not None for row in found])
@@ -377,7 +377,7 @@ class _MapTable(_Table):
 
 
 class _ReducingTable(_ValueTable):
-    declared: ReducingState[Any]  # type: ignore[assignment]
+    declared: ReducingState[Any]
 
     def add(self, keys: Any, columns: list[Any]) -> None:
         stored, resolved = self.stored("add"), self.host._resolve(keys)

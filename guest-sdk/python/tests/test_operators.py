@@ -5,17 +5,20 @@ import struct
 import sys
 import unittest
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from howdah import (  # noqa: E402
     ConfigError, Date, Decimal, Error, Float32, Input, Int32, ListState, MapState, Operator,
-    Output, ReducingState, RowKind, Timers, Timestamp, Ttl, ValueState, clock, log, metrics,
+    Output, ReducingState, RowKind, Timers, Timestamp, Ttl, ValueState, clock, digits, log, metrics,
 )  # fmt: skip
 from howdah.rows import fields_of  # noqa: E402
 from howdah.columns import decode_rows, encode_rows  # noqa: E402
 from howdah.testing import Event, TestHost  # noqa: E402
+
+
+Money = Annotated[decimal.Decimal, digits(38, 2)]
 
 
 class Every(NamedTuple):
@@ -24,7 +27,7 @@ class Every(NamedTuple):
     large: int | None
     single: Float32 | None
     double: float | None
-    money: Decimal[38, 2] | None
+    money: Money | None
     day: Date | None
     at: Timestamp | None
     text: str | None
@@ -66,7 +69,7 @@ class Kept(NamedTuple):
 class Total(NamedTuple):
     total: int | None
     least: int | None
-    count: int
+    added: int
 
 
 class Answer(NamedTuple):
@@ -84,7 +87,7 @@ class Kinds(Operator):
     list = ListState(Number)
     map = MapState(Place, Kept)
     fetched = MapState(Place, Number, prefetch=lambda word: Place(word.number))
-    totals = ReducingState(Total, reducers={"total": "sum", "least": "min", "count": "count"})
+    totals = ReducingState(Total, reducers={"total": "sum", "least": "min", "added": "count"})
     ends = Timers()
     alarms = Timers(processing_time=True)
 
@@ -103,7 +106,8 @@ class Kinds(Operator):
         self.value.put(Number(word.number))
 
     def do_get(self, word: Word) -> None:
-        self.answer(self.value.get() and self.value.get().number)
+        found = self.value.get()
+        self.answer(found and found.number)
 
     def do_delete(self, word: Word) -> None:
         self.value.delete()
@@ -146,7 +150,8 @@ class Kinds(Operator):
         self.totals.add(Total(None, None, 1))
 
     def do_total(self, word: Word) -> None:
-        self.answer(self.totals.get() and tuple(self.totals.get()))
+        total = self.totals.get()
+        self.answer(total and tuple(total))
 
     def do_timer(self, word: Word) -> None:
         self.ends.set(word.number)
@@ -191,7 +196,7 @@ class Kinds(Operator):
         log.info("complete %d", checkpoint)
 
 
-def run(*words: tuple[str, int, str]) -> list[str]:
+def run(*words: tuple[str, int]) -> list[str]:
     """What is answered to words of key `a`, all in one batch, and each in a batch of its own."""
     rows = [Word("a", number, kind) for kind, number in words]
     at_once = [event.row.answer for event in TestHost(Kinds).process(rows)]

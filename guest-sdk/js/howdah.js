@@ -88,7 +88,8 @@ function bitmapOf(count, isSet) {
   return bitmap;
 }
 
-const decoder = globalThis.TextDecoder && new TextDecoder("utf-8", { fatal: true });
+// A mark at the beginning of a text is part of it.
+const decoder = globalThis.TextDecoder && new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const encoder = globalThis.TextEncoder && new TextEncoder();
 
 function textOf(bytes) {
@@ -123,6 +124,9 @@ function bytesOfText(text) {
   return Uint8Array.from(bytes);
 }
 
+/** A surrogate that no other goes with: there is no such character in UTF-8. */
+const HALF_A_PAIR = /[\ud800-\udfff]/u;
+
 const isNull = (value) => value === null || value === undefined;
 
 const SHOWN_LENGTH = 60;
@@ -151,7 +155,8 @@ const CODECS = {
   boolean: {
     decode: (field, column, rows) => Array.from({ length: rows }, (_, i) => bit(column.data, i) === 1),
     encode(field, values) {
-      if (values.some(isNull)) throw bad("null");
+      // Anything is true or false to JavaScript, the text "false" is true.
+      for (const value of values) if (typeof value !== "boolean") throw bad(`${shown(value)} is no boolean`);
       return { data: bitmapOf(values.length, (i) => values[i]), offsets: null };
     },
     filler: false,
@@ -228,7 +233,10 @@ const CODECS = {
       for (const value of values) if (typeof value !== "string") throw bad(`${shown(value)} is no text`);
       const all = values.join("");
       const data = bytesOfText(all);
-      if (data.length !== all.length) return CODECS.binary.encode(field, values.map(bytesOfText));
+      if (data.length !== all.length) {
+        for (const value of values) if (HALF_A_PAIR.test(value)) throw bad(`${shown(value)} has half a surrogate pair`);
+        return CODECS.binary.encode(field, values.map(bytesOfText));
+      }
       const offsets = new Uint32Array(values.length + 1);
       for (let i = 0; i < values.length; i++) offsets[i + 1] = offsets[i] + values[i].length;
       return { data, offsets: bytesOf(offsets) };

@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   ConfigError, DELETE, Operator, UPDATE_AFTER, UPDATE_BEFORE, binary, boolean, date, decimal, decode, encode, float32,
-  float64, int32, int64, listState, mapState, nullable, reducingState, safeInt64, timestamp, utf8, valueState,
+  float64, int32, int64, listState, mapState, nullable, reducingState, safeInt64, safeTimestamp, timestamp, utf8,
+  valueState,
 } from "../howdah.js";
 import { TestHost } from "../testing.js";
 
@@ -173,6 +174,27 @@ test("a value that does not fit names the column", () => {
   ]) {
     assert.throws(() => encode({ name: "wrong", type }, [value]), /column `wrong`/);
   }
+});
+
+test("a value of another type is refused in every column", () => {
+  const values = [true, 7, 1.5, 7n, "7", "\ud800", new Uint8Array(1), new Int32Array(1), {}, [7], new Date(0)];
+  const taken = [
+    [boolean, [true]], [int32, [7]], [int64, [7n]], [safeInt64, [7]], [float32, [7, 1.5]], [float64, [7, 1.5]],
+    [decimal(9, 2), [7n]], [date, [7]], [timestamp, [7n]], [safeTimestamp, [7]], [utf8, ["7"]],
+    [binary, [values[6]]],
+  ];
+  for (const [type, good] of taken) {
+    for (const value of values) {
+      const field = { name: "wrong", type };
+      if (good.includes(value)) encode(field, [value]);
+      else assert.throws(() => encode(field, [good[0], value]), /column `wrong` is /, `${type.name}: ${String(value)}`);
+    }
+  }
+});
+
+test("a mark at the beginning of a text is part of it", () => {
+  const field = { name: "text", type: utf8 };
+  assert.deepEqual(decode(field, encode(field, ["\ufeffa", "\ufeff"]), 2), ["\ufeffa", "\ufeff"]);
 });
 
 /** An operator with one input of `{ key }`, and what else is declared. */

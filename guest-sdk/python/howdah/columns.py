@@ -147,8 +147,10 @@ def _encode_fixed(field: Field, values: Sequence[Any]) -> tuple[bytes, None]:
 
 
 def _encode_boolean(field: Field, values: Sequence[Any]) -> tuple[bytes, None]:
-    if None in values:
-        raise ValueError("None")
+    # Anything is true or false to Python, the text "false" is true.
+    if not set(map(type, values)) <= {bool}:
+        wrong = next(value for value in values if type(value) is not bool)
+        raise TypeError(f"{wrong!r} is no bool")
     return list_to_bits(values), None
 
 
@@ -156,6 +158,8 @@ def _encode_decimal(field: Field, values: Sequence[Any]) -> tuple[bytes, None]:
     scale, limit = field.type.scale, 10**field.type.precision
     packed = bytearray()
     for value in values:
+        if not isinstance(value, decimal.Decimal):
+            raise TypeError(f"{value!r} is no decimal.Decimal")
         scaled = value.scaleb(scale, _CONTEXT)
         unscaled = int(scaled)
         if unscaled != scaled or not -limit < unscaled < limit:
@@ -176,7 +180,11 @@ def _encode_utf8(field: Field, values: Sequence[Any]) -> tuple[bytes, bytes]:
 
 
 def _encode_binary(field: Field, values: Sequence[Any]) -> tuple[bytes, bytes]:
-    return b"".join(values), _offsets(map(len, values))
+    data, offsets = b"".join(values), _offsets(map(len, values))
+    if memoryview(offsets).cast("I")[-1] != len(data):
+        # Some are views of wider items, and have more bytes than items.
+        offsets = _offsets(memoryview(value).nbytes for value in values)
+    return data, offsets
 
 
 _ENCODE: dict[str, Callable[[Field, Sequence[Any]], tuple[bytes, Any]]] = {
@@ -185,7 +193,9 @@ _ENCODE: dict[str, Callable[[Field, Sequence[Any]], tuple[bytes, Any]]] = {
     "utf8": _encode_utf8,
     "binary": _encode_binary,
 }
-_FILLER: dict[str, Any] = {"utf8": "", "binary": b"", "decimal128": decimal.Decimal(0)}
+_FILLER: dict[str, Any] = {
+    "boolean": False, "utf8": "", "binary": b"", "decimal128": decimal.Decimal(0),
+}  # fmt: skip
 
 
 def decode_rows(row_type: type, fields: list[Field], rows: int, columns: list[Any]) -> list[Any]:

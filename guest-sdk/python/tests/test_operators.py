@@ -1,5 +1,6 @@
 """Every kind of state, timers, streams and errors, over the test host."""
 
+import array
 import decimal
 import struct
 import sys
@@ -234,6 +235,35 @@ class TestRows(unittest.TestCase):
         ):
             with self.assertRaisesRegex(Error, f"column `{column}`"):
                 encode_rows(fields, [row])
+
+    def test_a_value_of_another_type_is_refused_in_every_column(self):
+        whole = (bool, int)
+        # What Python takes for each other, the columns do.
+        taken: dict[str, tuple[type, ...]] = {
+            "flag": (bool,), "small": whole, "large": whole, "day": whole, "at": whole,
+            "single": (*whole, float, decimal.Decimal), "double": (*whole, float, decimal.Decimal),
+            "money": (decimal.Decimal,), "text": (str,), "data": (bytes,),
+        }  # fmt: skip
+        fields = fields_of(Every, "test")
+        for name, types in taken.items():
+            for value in (True, 7, 1.5, decimal.Decimal("1.5"), "x", "\ud800", b"x", [1], NULLS):
+                row = EXTREMES[1]._replace(**{name: value})
+                with self.subTest(column=name, value=value):
+                    if type(value) in types and value != "\ud800":
+                        encode_rows(fields, [row])
+                    else:
+                        with self.assertRaisesRegex(Error, f"column `{name}`"):
+                            encode_rows(fields, [EXTREMES[1], row])
+
+    def test_a_view_of_wide_items_has_all_its_bytes(self):
+        class Data(NamedTuple):
+            data: bytes
+
+        fields = fields_of(Data, "test")
+        wide = memoryview(array.array("I", [1, 2]))
+        rows = [Data(b"a"), Data(wide), Data(b"")]  # type: ignore[arg-type]
+        again = decode_rows(Data, fields, 3, encode_rows(fields, rows))
+        self.assertEqual([row.data for row in again], [b"a", struct.pack("<II", 1, 2), b""])
 
     def test_a_type_that_is_no_column_is_refused_by_name(self):
         class Wrong(NamedTuple):

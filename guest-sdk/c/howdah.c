@@ -2,6 +2,7 @@
 
 #include "howdah.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -169,6 +170,7 @@ static struct {
 } call;
 
 static char *config;
+static uint8_t *config_texts; /* its texts without escapes, each where it is in `config` */
 static char *pipeline, *operator_name;
 static uint32_t subtask, parallelism;
 static bool is_restored;
@@ -179,10 +181,39 @@ static void set_text(howdah_bindings_string_t *string, const char *text) {
     string->len = strlen(text);
 }
 
+static bool is_continuation(uint8_t byte) {
+    return (byte & 0xc0) == 0x80;
+}
+
+/* How many bytes the character of UTF-8 takes that begins here, in a text that ends in 0; 0: none does. */
+static uint32_t character_bytes(const uint8_t *at) {
+    if (at[0] < 0x80) return 1;
+    if (at[0] < 0xc2 || at[0] > 0xf4 || !is_continuation(at[1])) return 0;
+    if (at[0] < 0xe0) return 2;
+    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) || !is_continuation(at[2])) return 0;
+    if (at[0] < 0xf0) return 3;
+    if ((at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] > 0x8f) || !is_continuation(at[3])) return 0;
+    return 4;
+}
+
+#define MESSAGE_BYTES 1024
+
+/* A message in call memory. What is no UTF-8, like a character that is cut off at the end, the host would
+   not take: it is shown as `?`. */
+static const char *message_of(const char *format, va_list arguments) {
+    char *message = howdah_allocate(MESSAGE_BYTES);
+    vsnprintf(message, MESSAGE_BYTES, format, arguments);
+    for (char *at = message; *at;) {
+        uint32_t bytes = character_bytes((const uint8_t *)at);
+        if (!bytes) *at = '?';
+        at += bytes ? bytes : 1;
+    }
+    return message;
+}
+
 static void fail(uint8_t kind, const char *format, va_list arguments) {
     if (call.failed) return;
-    char *message = howdah_allocate(1024);
-    vsnprintf(message, 1024, format, arguments);
+    const char *message = message_of(format, arguments);
     call.failed = true;
     call.error.kind = kind;
     set_text(&call.error.message, message);
@@ -263,10 +294,9 @@ int64_t howdah_now(void) {
 
 void howdah_log(howdah_level level, const char *format, ...) {
     if (!howdah_operator_logging_enabled((uint8_t)level)) return;
-    char *message = howdah_allocate(1024);
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message, 1024, format, arguments);
+    const char *message = message_of(format, arguments);
     va_end(arguments);
     howdah_bindings_string_t text;
     set_text(&text, message);
@@ -303,16 +333,64 @@ static const char *skip_text(const char *at) {
     return *at ? at + 1 : at;
 }
 
+/* The four digits of an escape. */
+static uint32_t text_code(const char *digits) {
+    char copied[5] = { 0 };
+    strncpy(copied, digits, 4);
+    return (uint32_t)strtoul(copied, NULL, 16);
+}
+
+static uint8_t *put_utf8(uint8_t *to, uint32_t code) {
+    if (code < 0x80) {
+        *to++ = (uint8_t)code;
+        return to;
+    }
+    if (code >= 0xd800 && code < 0xe000) code = 0xfffd; /* half a pair */
+    uint32_t more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    *to++ = (uint8_t)((0xff00u >> (more + 1)) | (code >> (6 * more)));
+    while (more--) *to++ = (uint8_t)(0x80 | ((code >> (6 * more)) & 63));
+    return to;
+}
+
+/* A text of JSON without its quotes and escapes, which is not longer. Gives its length. */
+static uint32_t decode_text(const char *at, uint8_t *to) {
+    static const char escapes[] = "bfnrt", meant[] = "\b\f\n\r\t";
+    uint8_t *begin = to;
+    for (at++; *at && *at != '"'; at++) {
+        if (*at != '\\' || !at[1]) {
+            *to++ = (uint8_t)*at;
+            continue;
+        }
+        const char *escape = strchr(escapes, *++at);
+        if (*at != 'u') {
+            *to++ = (uint8_t)(escape ? meant[escape - escapes] : *at);
+            continue;
+        }
+        uint32_t code = text_code(at + 1);
+        for (int digit = 0; digit < 4 && at[1]; digit++) at++;
+        if (code >= 0xd800 && code < 0xdc00 && at[1] == '\\' && at[2] == 'u') {
+            uint32_t low = text_code(at + 3);
+            if (low >= 0xdc00 && low < 0xe000) {
+                code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+                for (int digit = 0; digit < 6 && at[1]; digit++) at++;
+            }
+        }
+        to = put_utf8(to, code);
+    }
+    return (uint32_t)(to - begin);
+}
+
 /* Where the value of a member of the first level begins. */
 static const char *config_value(const char *name) {
     size_t length = strlen(name);
     int depth = 0;
-    for (const char *at = howdah_config(); *at;) {
+    for (const char *at = config; at && *at;) {
         if (*at == '"') {
             const char *end = skip_text(at);
             const char *after = end + strspn(end, " \t\r\n");
-            bool named = depth == 1 && *after == ':' && (size_t)(end - at) == length + 2 &&
-                         memcmp(at + 1, name, length) == 0;
+            uint8_t *text = config_texts + (at - config);
+            bool named = depth == 1 && *after == ':' && decode_text(at, text) == length &&
+                         memcmp(text, name, length) == 0;
             if (named) return after + 1 + strspn(after + 1, " \t\r\n");
             at = end;
         } else {
@@ -331,8 +409,9 @@ bool howdah_config_text(const char *name, howdah_bytes *value) {
         howdah_fail_config("`%s` is no text", name);
         return false;
     }
-    value->data = (const uint8_t *)at + 1;
-    value->length = (uint32_t)(skip_text(at) - at - 2);
+    uint8_t *text = config_texts + (at - config);
+    value->length = decode_text(at, text);
+    value->data = text;
     return true;
 }
 
@@ -340,8 +419,9 @@ int64_t howdah_config_int64(const char *name, int64_t otherwise) {
     const char *at = config_value(name);
     if (!at) return otherwise;
     char *end;
+    errno = 0;
     long long value = strtoll(at, &end, 10);
-    if (end == at || *end == '.' || *end == 'e' || *end == 'E')
+    if (end == at || errno || *end == '.' || *end == 'e' || *end == 'E')
         howdah_fail_config("`%s` is no whole number", name);
     return value;
 }
@@ -1613,12 +1693,19 @@ static void keep(char **kept, const howdah_bindings_string_t *given) {
     (*kept)[given->len] = 0;
 }
 
+static void keep_config(const howdah_bindings_string_t *given) {
+    keep(&config, given);
+    free(config_texts);
+    config_texts = malloc(given->len + 1);
+    if (!config_texts) abort();
+}
+
 bool exports_howdah_operator_operator_describe(howdah_bindings_string_t *given,
                                                exports_howdah_operator_operator_spec_t *spec,
                                                exports_howdah_operator_operator_error_t *error) {
     const howdah_operator *op = &howdah_the_operator;
     begin_call();
-    keep(&config, given);
+    keep_config(given);
     memset(spec, 0, sizeof *spec);
     spec->inputs.ptr = zeroed(count_of(op->inputs) * sizeof *spec->inputs.ptr);
     spec->outputs.ptr = zeroed(count_of(op->outputs) * sizeof *spec->outputs.ptr);
@@ -1674,7 +1761,7 @@ bool exports_howdah_operator_operator_open(exports_howdah_operator_operator_cont
                                            exports_howdah_operator_operator_error_t *failure) {
     call.watermark = INT64_MIN;
     begin_call();
-    keep(&config, &context->config);
+    keep_config(&context->config);
     keep(&pipeline, &context->pipeline);
     keep(&operator_name, &context->operator_);
     is_restored = context->restored_from.is_some;

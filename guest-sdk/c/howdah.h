@@ -319,7 +319,8 @@ void howdah_reducing_clear_many(howdah_state *state, const void *keys, uint32_t 
 void howdah_timer_set_many(howdah_timers *timers, const void *keys, const int64_t *times, uint32_t count);
 void howdah_timer_delete_many(howdah_timers *timers, const void *keys, const int64_t *times, uint32_t count);
 
-/* The configuration: a JSON object, and its members on the first level. */
+/* The configuration: a JSON object, and its members on the first level. Texts come without the escapes of
+ * JSON, so a NUL may be in them, and stay where they are. */
 const char *howdah_config(void);
 bool howdah_config_text(const char *name, howdah_bytes *value);
 int64_t howdah_config_int64(const char *name, int64_t otherwise);

@@ -138,6 +138,11 @@ static void on_word(const void *row) {
     if (IS("gone")) howdah_emit_kind(&answers, HOWDAH_DELETE, &given);
     if (IS("wrong")) howdah_emit_kind(&plain, HOWDAH_DELETE, &given);
     if (IS("fail")) howdah_fail("cannot take %d", (int)given.number);
+    if (IS("fail-long")) {
+        char text[2003] = "\xff\xfe";
+        for (int at = 2; at < 2002; at += 2) memcpy(text + at, "\xc3\xa4", 2);
+        howdah_fail("%s", text);
+    }
 }
 
 static void on_barrier(uint64_t checkpoint) {
@@ -261,5 +266,20 @@ int main(void) {
     HOWDAH_CHECK(howdah_test_open("{\"other\": {\"limit\": 1}, \"limit\": 5, \"mode\": \"slow\"}"));
     HOWDAH_CHECK(!howdah_test_open("{\"limit\": 6}"));
     HOWDAH_CHECK(!howdah_test_open("{\"mode\": \"fast!\"}"));
+    HOWDAH_CHECK(!howdah_test_open("{\"limit\": 9223372036854775808}"));
+
+    /* Its texts, and the names of its members, come without the escapes of JSON. */
+    howdah_bytes text;
+    HOWDAH_CHECK(howdah_test_open("{\"a\\u0000\": \"no\", \"\\u00e4\\\"\": \"\\u0000\\n\\\\\\/\\ud83d\\ude00\\ud800x\"}"));
+    HOWDAH_CHECK(howdah_config_text("\xc3\xa4\"", &text));
+    HOWDAH_CHECK(text.length == 12 && !memcmp(text.data, "\0\n\\/\xf0\x9f\x98\x80\xef\xbf\xbdx", 12));
+    HOWDAH_CHECK(!howdah_config_text("a", &text));
+
+    /* A message is UTF-8, however it was cut and whatever was put into it. */
+    HOWDAH_CHECK(howdah_test_open("{}"));
+    word cut[] = { { howdah_text("a"), 3, howdah_text("fail-long") } };
+    howdah_test_process(&words, cut, 1, NULL);
+    HOWDAH_CHECK(strlen(howdah_test_failure) == 1023);
+    HOWDAH_CHECK(!strncmp(howdah_test_failure, "??\xc3\xa4", 4) && !strcmp(howdah_test_failure + 1020, "\xc3\xa4?"));
     return 0;
 }

@@ -513,9 +513,11 @@ impl Instance {
         if row_kinds.is_some_and(|kinds| !changelog && kinds.iter().any(|kind| *kind != 0)) {
             return wrong(format!("input {port} takes inserts only, but has other row kinds"));
         }
-        let last = row_keys.iter().copied().fold(0, u32::max);
-        if rows > 0 && usize::try_from(last).is_ok_and(|last| last >= keys.len()) {
-            return wrong(format!("a row has key {last} of {} keys", keys.len()));
+        if !are_in_order(row_keys, keys.len()) {
+            return wrong(format!(
+                "{rows} rows do not have {} keys in the order in which rows first have them",
+                keys.len()
+            ));
         }
         u32::try_from(rows).or_else(|_| wrong(format!("a batch has {rows} rows, too many")))
     }
@@ -595,6 +597,21 @@ fn task(
     }
     Task::new(spec, context, limits, tables)
         .map_err(|error| Error::with_source(ErrorKind::Host, format!("{subject}: {error}"), error))
+}
+
+/// Whether the keys are numbered in the order in which rows first have them, and each has a row.
+fn are_in_order(row_keys: &[u32], keys: usize) -> bool {
+    if row_keys.len() == keys {
+        // Several rows at a time: this is what batches of distinct keys are like.
+        return row_keys.iter().zip(0..).fold(true, |ordered, (key, row)| ordered & (*key == row));
+    }
+    let mut next = 0;
+    let mut ordered = true;
+    for key in row_keys {
+        ordered &= *key <= next;
+        next = next.max(key.saturating_add(1));
+    }
+    ordered && usize::try_from(next).is_ok_and(|next| next == keys)
 }
 
 /// Keys as a parameter; `columns` are their columns.

@@ -1,9 +1,10 @@
 //! An operator that does what it should.
 
 use crate::support::{Start, hostile, numbers};
-use arrow_array::{BooleanArray, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray};
 use howdah_runtime::{ErrorKind, Input, Instance};
 use howdah_state::{KeyBatch, KeyEncoder};
+use std::sync::Arc;
 
 #[test]
 fn rows_come_out_with_the_schema_that_describe_told() {
@@ -70,6 +71,37 @@ fn arguments_that_do_not_fit_the_spec_do_not_reach_the_operator() {
     assert_eq!(wrong_port.to_string(), "operator counter (subtask 0): it has no input 3");
     assert!(process(0, &[]).to_string().contains("input 0 has other columns than the batch"));
     running.process(&[1]).unwrap();
+}
+
+#[test]
+fn keys_that_are_in_another_order_than_their_rows_do_not_reach_the_operator() {
+    let mut running = Start::mode("none").open(&hostile()).unwrap();
+    let encoder = KeyEncoder::new(&running.spec.key_columns()).unwrap();
+    let mut process = |auctions: &[i64], row_keys: &[u32]| {
+        let column = |numbers: &[i64]| Arc::new(Int64Array::from(numbers.to_vec())) as ArrayRef;
+        let rows = column(&vec![0; row_keys.len()]);
+        let schema = running.spec.inputs[0].schema();
+        let batch = RecordBatch::try_new(schema, vec![Arc::clone(&rows), rows]).unwrap();
+        let keys = KeyBatch::new(&encoder, vec![column(auctions)]).unwrap();
+        let timestamps = vec![0; row_keys.len()];
+        let input = Input {
+            port: 0,
+            batch: &batch,
+            row_kinds: None,
+            timestamps: &timestamps,
+            keys,
+            row_keys,
+        };
+        running.instance.process(input).map(|_| ()).map_err(|error| error.to_string())
+    };
+    let wrong: [&[u32]; 6] = [&[1, 0], &[0, 2], &[0, 2, 1], &[0, 1, 3], &[0, 0], &[0, 1, u32::MAX]];
+    for row_keys in wrong {
+        let auctions: &[i64] = if row_keys.len() == 2 { &[5, 6] } else { &[5, 6, 7] };
+        let error = process(auctions, row_keys).unwrap_err();
+        assert!(error.contains("keys in the order in which rows first have them"), "{error}");
+    }
+    process(&[5, 6], &[0, 1]).unwrap();
+    process(&[5, 6], &[0, 0, 1, 0]).unwrap();
 }
 
 #[test]

@@ -29,6 +29,26 @@ fn an_operator_that_is_not_to_be_started_again_is_not() {
 }
 
 #[test]
+fn a_restart_goes_on_with_the_component_that_the_run_began_with() {
+    let job = failing(20_000, 3)
+        .set("operator", "component", job::quoted("op.wasm"))
+        .set("source", "rate-limit-rows-per-second", 20_000)
+        .set("checkpoint", "interval-ms", 20)
+        .set("operator.failure", "restarts", 1_000)
+        .set("operator.failure", "restart-backoff-limit-ms", 1);
+    let component = job.directory().join("op.wasm");
+    std::fs::copy(howdah_operator_artifacts::HOSTILE, &component).unwrap();
+    let mut running = job.start();
+    job.wait_for_checkpoint(&mut running, 1);
+    // Somebody builds another one, and it is half written.
+    std::fs::write(&component, &std::fs::read(&component).unwrap()[..50_000]).unwrap();
+    let finished = running.wait();
+    assert!(finished.stdout.contains("restarting"), "{}", finished.stdout);
+    assert_eq!(finished.summary()["finished"], true);
+    job.run(&["--fresh", "--yes"]).failed(1, &["op.wasm is cut off"]);
+}
+
+#[test]
 fn each_restart_goes_on_from_the_last_checkpoint() {
     // Each run gets through some batches, of a few hundred rows, and a checkpoint.
     let job = failing(20_000, 3)

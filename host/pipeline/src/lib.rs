@@ -73,7 +73,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use fit::{CheckpointFit, PipelineFit, StateFit, check_pipeline, check_state};
 pub use handle::{Event, Handle, Stopper};
 pub use nexmark::NexmarkEvents;
-pub use pipeline::{Pipeline, StartFrom, StartOptions};
+pub use pipeline::{Components, Pipeline, StartFrom, StartOptions};
 pub use restart::{RestartPolicy, Restarts};
 pub use savepoint::{Savepoint, read_savepoint, verify_savepoint, write_savepoint};
 pub use summary::{CheckpointSummary, Progress, StateSummary, Summary};

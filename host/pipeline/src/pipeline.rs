@@ -54,6 +54,25 @@ impl Default for StartOptions {
     }
 }
 
+/// The components of a pipeline's operators, compiled. Cheap to clone. A program that starts its
+/// pipeline again after a failure keeps them: their files may be others by then, or half written.
+#[derive(Debug, Clone)]
+pub struct Components {
+    /// In the order of the configuration's operators.
+    all: Vec<Component>,
+}
+
+impl Components {
+    /// Loads those that a pipeline file names.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Operator`] for what is no component that runs here, with its line.
+    pub fn load(config: &PipelineConfig, engine: &Engine) -> Result<Self> {
+        paths::check(config)?;
+        Ok(Self { all: load_components(config, engine)? })
+    }
+}
+
 /// A checked pipeline that holds the lock on its state directory and is ready to start.
 pub struct Pipeline {
     config: PipelineConfig,
@@ -73,10 +92,17 @@ impl Pipeline {
     /// Loads the components, resolves the columns and takes the lock on the state directory.
     /// Whatever does not fit is refused here, with the line of the pipeline file.
     pub fn prepare(config: PipelineConfig, engine: &Engine) -> Result<Self> {
+        let components = Components::load(&config, engine)?;
+        Self::prepare_with(config, components)
+    }
+
+    /// The same with components that [`Components::load`] has loaded for this configuration.
+    pub fn prepare_with(config: PipelineConfig, components: Components) -> Result<Self> {
         paths::check(&config)?;
-        let components = load_components(&config, engine)?;
+        let Components { all: components } = components;
         let graph = Graph::of(&config, &components)?;
-        directory::create(&config.state_directory)?;
+        let stated = "`state-directory` in the pipeline file says where it is";
+        directory::create(&config.state_directory).map_err(|error| error.with_hint(stated))?;
         let lock = config.state_directory.join(LOCK);
         let lock = Lock::acquire(&lock, &config.state_directory, &config.name)?;
         Ok(Self { config, components, graph, lock })
@@ -90,8 +116,7 @@ impl Pipeline {
     /// As [`Pipeline::prepare`] and [`Pipeline::start`].
     pub fn check(config: &PipelineConfig, engine: &Engine) -> Result<()> {
         config.find_sources()?;
-        paths::check(config)?;
-        let components = load_components(config, engine)?;
+        let components = Components::load(config, engine)?.all;
         let graph = Graph::of(config, &components)?;
         let tables = StoredTables::of_pipeline(config, &graph);
         let from = FreshStart::finish_first(&config.state_directory, StartFrom::Latest)?;

@@ -30,11 +30,12 @@ impl Default for RestartPolicy {
 /// pipeline has failed with.
 ///
 /// ```no_run
-/// use howdah_pipeline::{Pipeline, PipelineConfig, Restarts, StartFrom, StartOptions, Summary};
+/// use howdah_pipeline::{Components, Pipeline, PipelineConfig, Restarts, StartFrom, StartOptions, Summary};
 /// # fn run(config: PipelineConfig, engine: &howdah_runtime::Engine) -> howdah_pipeline::Result<Summary> {
 /// let mut restarts = Restarts::new(config.restart());
+/// let components = Components::load(&config, engine)?;
 /// loop {
-///     let pipeline = Pipeline::prepare(config.clone(), engine)?;
+///     let pipeline = Pipeline::prepare_with(config.clone(), components.clone())?;
 ///     match pipeline.start(StartOptions::default())?.wait() {
 ///         Ok(summary) => return Ok(summary),
 ///         // A program waits here, for as long as it says.

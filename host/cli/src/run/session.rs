@@ -10,9 +10,9 @@ use crate::serve::Health;
 use anyhow::anyhow;
 use crossbeam_channel::{Receiver, select};
 use howdah_pipeline::{
-    Checkpoint, Checkpoints, ControlRequest, ControlServer, Event, Handle, HeldCheckpoint,
-    Pipeline, PipelineConfig, Responder, Restarts, StartFrom, StartOptions, Summary,
-    write_savepoint,
+    Checkpoint, Checkpoints, Components, ControlRequest, ControlServer, Event, Handle,
+    HeldCheckpoint, Pipeline, PipelineConfig, Responder, Restarts, StartFrom, StartOptions,
+    Summary, write_savepoint,
 };
 use howdah_runtime::Engine;
 use serde_json::json;
@@ -30,6 +30,8 @@ const JSON_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct Session<'a> {
     engine: &'a Engine,
     config: PipelineConfig,
+    /// As loaded for the first start: their files may be others when it starts again.
+    components: Option<Components>,
     output: Output,
     signals: Signals,
     health: Health,
@@ -43,6 +45,8 @@ pub(super) struct Session<'a> {
 /// Another pipeline file for the one that runs.
 struct Replacement {
     config: PipelineConfig,
+    /// If they are those that run, or have been loaded.
+    components: Option<Components>,
     text: String,
     responder: Responder,
 }
@@ -65,7 +69,17 @@ impl<'a> Session<'a> {
         health: Health,
     ) -> Self {
         let restarts = Restarts::new(config.restart());
-        Self { engine, config, output, signals, health, restarts, control: None, trial: None }
+        Self {
+            engine,
+            config,
+            components: None,
+            output,
+            signals,
+            health,
+            restarts,
+            control: None,
+            trial: None,
+        }
     }
 
     /// Makes the state directory that of a savepoint.
@@ -153,7 +167,12 @@ impl<'a> Session<'a> {
 
     /// Starts it, and begins to take orders once the lock is held.
     fn start(&mut self, from: StartFrom) -> howdah_pipeline::Result<Handle> {
-        let pipeline = Pipeline::prepare(self.config.clone(), self.engine)?;
+        let components = match self.components.take() {
+            Some(components) => components,
+            None => Components::load(&self.config, self.engine)?,
+        };
+        self.components = Some(components.clone());
+        let pipeline = Pipeline::prepare_with(self.config.clone(), components)?;
         if self.control.is_none() {
             self.control = ControlServer::open(&self.config.state_directory)
                 .inspect_err(|error| tracing::warn!(%error, "the pipeline takes no orders"))
@@ -221,7 +240,11 @@ impl<'a> Session<'a> {
                 }
                 match self.other_config(&text) {
                     Ok(config) => {
-                        orders.replacement = Some(Replacement { config, text, responder });
+                        // Another parallelism is for the same operator, whatever its file is by now.
+                        let same = are_of_same_components(&self.config, &config);
+                        let components = self.components.clone().filter(|_| same);
+                        orders.replacement =
+                            Some(Replacement { config, components, text, responder });
                         handle.stop();
                     }
                     Err(why) => responder.refuse(&why),
@@ -275,10 +298,11 @@ impl<'a> Session<'a> {
 
     /// Goes on with another file, on trial.
     fn try_out(&mut self, replacement: Replacement) {
-        let Replacement { config, text, responder } = replacement;
-        let before = std::mem::replace(&mut self.config, config);
+        let Replacement { config, components, text, responder } = replacement;
+        let config = std::mem::replace(&mut self.config, config);
+        let components = std::mem::replace(&mut self.components, components);
         self.restarts = Restarts::new(self.config.restart());
-        self.trial = Some(Replacement { config: before, text, responder });
+        self.trial = Some(Replacement { config, components, text, responder });
     }
 
     /// A checkpoint is complete: what is on trial has passed.
@@ -298,10 +322,10 @@ impl<'a> Session<'a> {
 
     /// After a failure: what is on trial has failed, and the pipeline goes on as it was before.
     fn go_back(&mut self, error: &howdah_pipeline::Error) -> Result<bool> {
-        let Some(Replacement { config, responder, .. }) = self.trial.take() else {
+        let Some(Replacement { config, components, responder, .. }) = self.trial.take() else {
             return Ok(false);
         };
-        self.config = config;
+        (self.config, self.components) = (config, components);
         self.restarts = Restarts::new(self.config.restart());
         let why = format!(
             "{error}\nthe pipeline failed so before a checkpoint was complete, and \
@@ -400,6 +424,17 @@ impl Orders {
         let thread = std::thread::Builder::new().name("howdah-savepoint".to_owned()).spawn(save);
         self.savepoints.extend(thread);
     }
+}
+
+/// Whether both name the same components, loaded in the same way.
+fn are_of_same_components(one: &PipelineConfig, other: &PipelineConfig) -> bool {
+    let loaded = |config: &PipelineConfig| -> Vec<_> {
+        let operators = config.operators.iter();
+        operators
+            .map(|it| (it.component.value.clone(), it.limits.clone(), it.wasi.clone()))
+            .collect()
+    };
+    loaded(one) == loaded(other)
 }
 
 /// Shows what happens, as text or JSON.

@@ -63,6 +63,22 @@ fn a_value_of_the_wrong_type() {
 }
 
 #[test]
+fn a_path_with_a_nul() {
+    refused(
+        &good().set("", "state-directory", r#""sta\u0000te""#),
+        "state-directory",
+        &["`state-directory` has a NUL"],
+    );
+}
+
+#[test]
+fn what_would_speak_to_a_terminal_is_written_out() {
+    let job = good().set("", r#""\u001b[2J\u202e""#, 1);
+    let finished = job.run(&[]).failed(2, &[r"unknown key `\u{1b}[2J\u{202e}`"]);
+    assert!(!finished.stderr.contains('\u{1b}'), "{}", finished.stderr);
+}
+
+#[test]
 fn text_that_is_no_toml() {
     let job = good().set("", "parallelism", "2 2");
     refused(&job, "parallelism", &[]);

@@ -1,5 +1,6 @@
 //! How a command fails: the message and the exit code.
 
+use howdah_runtime::printable;
 use std::process::ExitCode;
 
 /// The result of a command.
@@ -39,6 +40,11 @@ impl Failure {
                 .downcast_ref::<std::io::Error>()
                 .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
         })
+    }
+
+    /// What is shown of it: it may quote files and what operators say.
+    pub(crate) fn shown(&self) -> String {
+        printable(&self.message()).into_owned()
     }
 
     /// The message and its causes, one a line. A cause that the line before already quotes is

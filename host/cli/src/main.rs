@@ -89,7 +89,7 @@ fn main() -> ExitCode {
             let prefix =
                 if matches!(failure, failure::Failure::Nothing(_)) { "" } else { "error: " };
             // With standard error closed there is nobody left to tell.
-            let _ = writeln!(std::io::stderr(), "{prefix}{}", failure.message());
+            let _ = writeln!(std::io::stderr(), "{prefix}{}", failure.shown());
             failure.exit_code()
         }
     }

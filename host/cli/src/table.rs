@@ -5,6 +5,7 @@ use anyhow::Context;
 use arrow_array::RecordBatch;
 use arrow_cast::pretty::pretty_format_batches_with_schema;
 use arrow_schema::SchemaRef;
+use howdah_runtime::printable;
 use std::io::Write;
 
 /// How rows are printed.
@@ -24,7 +25,8 @@ pub(crate) fn print(schema: &SchemaRef, batches: &[RecordBatch], output: Output)
     match output {
         Output::Text => {
             let table = pretty_format_batches_with_schema(SchemaRef::clone(schema), batches);
-            writeln!(out, "{}", table.context("cannot show the rows")?)?;
+            let table = table.context("cannot show the rows")?.to_string();
+            writeln!(out, "{}", printable(&table))?;
         }
         Output::Csv => {
             // An empty result has a header too.

@@ -1,5 +1,8 @@
 //! What can go wrong when an operator runs, and what to do about it.
 
+use crate::text::printable;
+use std::borrow::Cow;
+
 /// The result of a call into the runtime.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -44,7 +47,7 @@ impl Error {
     }
 
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), source: None }
+        Self { kind, message: fit(message.into()), source: None }
     }
 
     pub(crate) fn with_source(
@@ -52,6 +55,14 @@ impl Error {
         message: impl Into<String>,
         source: impl std::error::Error + Send + Sync + 'static,
     ) -> Self {
-        Self { kind, message: message.into(), source: Some(Box::new(source)) }
+        Self { kind, message: fit(message.into()), source: Some(Box::new(source)) }
+    }
+}
+
+/// Messages quote components and what operators say.
+fn fit(message: String) -> String {
+    match printable(&message) {
+        Cow::Borrowed(_) => message,
+        Cow::Owned(shown) => shown,
     }
 }

@@ -52,6 +52,7 @@ mod instance;
 mod limits;
 mod metrics;
 mod spec;
+mod text;
 mod trap;
 mod wasi;
 
@@ -68,6 +69,7 @@ pub use instance::{Context, DiscardedTimers, Input, Instance, Output};
 pub use limits::Limits;
 pub use metrics::InstanceMetrics;
 pub use spec::{InputSpec, OperatorSpec, OutputSpec, StateSpec, TimeDomain, TimerSpec};
+pub use text::printable;
 pub use wasi::{Access, DirectoryGrant, WasiGrant, WasiPermission};
 
 /// The version of package `howdah:operator` that this host implements.

@@ -140,7 +140,13 @@ impl<'a> Section<'a> {
     }
 
     pub(super) fn text(&self, key: &str) -> Option<Located<String>> {
-        self.text_of(key, self.get(key)?)
+        let text = self.text_of(key, self.get(key)?)?;
+        if text.value.contains('\0') {
+            let what = self.describe(key);
+            self.problem(text.line, format!("{what} has a NUL in it, which no path or name has"));
+            return None;
+        }
+        Some(text)
     }
 
     pub(super) fn required_text(&self, key: &str) -> Option<Located<String>> {

@@ -3,6 +3,8 @@
 use super::{HostState, Subject};
 use crate::bindings::logging::{Host, Level};
 use crate::instance::Context;
+use crate::text::printable;
+use std::borrow::Cow;
 
 /// Longer messages are cut off.
 const MESSAGE_LIMIT_BYTES: usize = 8 << 10;
@@ -55,6 +57,7 @@ impl HostState {
 /// `describe` is pure, so what it logs goes nowhere.
 fn emit(subject: &Subject, level: Level, message: &str) {
     let Subject::Subtask(context) = subject else { return };
+    let message = entry(message);
     let Context { pipeline, operator, subtask, .. } = &**context;
     macro_rules! event {
         ($level:ident) => {
@@ -70,6 +73,12 @@ fn emit(subject: &Subject, level: Level, message: &str) {
         Level::Warn => event!(WARN),
         Level::Error => event!(ERROR),
     }
+}
+
+/// A message as one entry of the log: its other lines are indented, so that none looks like an entry.
+fn entry(message: &str) -> Cow<'_, str> {
+    let shown = printable(message);
+    if shown.contains('\n') { Cow::Owned(shown.replace('\n', "\n    ")) } else { shown }
 }
 
 #[cfg(test)]
@@ -92,6 +101,15 @@ mod tests {
         assert_eq!(kept("ä".repeat(MESSAGE_LIMIT_BYTES)), MESSAGE_LIMIT_BYTES);
         let shifted = format!("a{}", "ä".repeat(MESSAGE_LIMIT_BYTES));
         assert_eq!(kept(shifted), MESSAGE_LIMIT_BYTES - 1);
+    }
+
+    #[test]
+    fn no_line_of_a_message_looks_like_an_entry_of_the_log() {
+        assert_eq!(
+            entry("done\nERROR all is lost\x1b[2J"),
+            "done\n    ERROR all is lost\\u{1b}[2J"
+        );
+        assert_eq!(entry("done"), "done");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::{InputSpec, OperatorSpec, OutputSpec, StateSpec, TimeDomain, TimerSpe
 use crate::bindings::operator as wit;
 use crate::bindings::types::{Field, ValueType};
 use crate::exports::Handlers;
+use crate::text::is_name_printable;
 use howdah_state::{Column, ColumnType, Reducer, StateKind};
 use std::collections::{HashMap, HashSet};
 
@@ -194,10 +195,10 @@ fn column(of: &str, field: Field) -> Check<Column> {
     if name.is_empty() {
         return Err(format!("{of} has a field without a name"));
     }
-    if name.len() > FIELD_NAME_LIMIT_BYTES || name.chars().any(char::is_control) {
+    if name.len() > FIELD_NAME_LIMIT_BYTES || !is_name_printable(&name) {
         return Err(format!(
             "{of}: the field name `{}` is longer than {FIELD_NAME_LIMIT_BYTES} bytes or has \
-             control characters",
+             control characters or such that turn the direction of text",
             shown(&name)
         ));
     }

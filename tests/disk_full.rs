@@ -1,43 +1,13 @@
 //! A disk that fills up fails the run with a clear error; once there is space, it goes on.
 
+use crate::support::disk::Disk;
 use crate::support::job::howdah;
 use crate::support::rows::{output, sorted};
 use crate::support::{Finished, Job, input, job};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 const EVENTS: u32 = 50_000;
-
-/// A small file system of its own; `None` where we may not mount one.
-struct SmallDisk {
-    path: PathBuf,
-}
-
-impl SmallDisk {
-    fn mount(path: PathBuf, size: &str) -> Option<Self> {
-        std::fs::create_dir_all(&path).unwrap();
-        let options = format!("size={size}");
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &options, "tmpfs"])
-            .arg(&path)
-            .output()
-            .is_ok_and(|output| output.status.success());
-        mounted.then_some(Self { path })
-    }
-
-    fn enlarge(&self, size: &str) {
-        let options = format!("remount,size={size}");
-        let mut mount = Command::new("mount");
-        assert!(mount.args(["-o", &options]).arg(&self.path).status().unwrap().success());
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        // Best effort: a mount that stays is not what was tested.
-        let _ = Command::new("umount").arg("--lazy").arg(&self.path).status();
-    }
-}
 
 fn undisturbed() -> Job {
     let job = Job::last_bid(&input::events(EVENTS));
@@ -56,7 +26,7 @@ fn a_full_disk_is_named_and_with_more_space_the_run_goes_on() {
         .set("", "state-directory", job::quoted("small/state"))
         .set("sink", "path", job::quoted("small/output"))
         .set("checkpoint", "interval-ms", 30);
-    let Some(disk) = SmallDisk::mount(job.directory().join("small"), "2m") else {
+    let Some(disk) = Disk::mount(job.directory().join("small"), "2m") else {
         // Without the right to mount, the limit on the size of a file has to do.
         return a_file_that_may_not_grow_is_named_and_the_run_goes_on();
     };
@@ -66,7 +36,7 @@ fn a_full_disk_is_named_and_with_more_space_the_run_goes_on() {
     job.run_to_end();
     // The helpers look for them where jobs have them.
     for name in ["state", "output"] {
-        std::os::unix::fs::symlink(disk.path.join(name), job.directory().join(name)).unwrap();
+        std::os::unix::fs::symlink(disk.path().join(name), job.directory().join(name)).unwrap();
     }
     assert_same(&job, &undisturbed());
 }

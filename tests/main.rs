@@ -33,6 +33,7 @@ mod many_checkpoints;
 mod new_project;
 mod nexmark_file;
 mod operations;
+mod other_directories;
 mod restarts;
 mod second_run;
 mod state_commands;

@@ -1,6 +1,7 @@
 //! What the tests share.
 
 pub(crate) mod clock;
+pub(crate) mod disk;
 pub(crate) mod input;
 pub(crate) mod job;
 pub(crate) mod oracle;

@@ -84,7 +84,9 @@ pub(crate) fn header(name: &str, bytes: &[u8]) -> Result<()> {
 
 /// What compiling a damaged or unusual component says.
 pub(crate) fn not_compiled(name: &str, cause: &str) -> Error {
-    let way_out = if cause.contains("unexpected end") {
+    // A section that goes on past the end, or an end in the midst of one.
+    let is_cut = cause.contains("unexpected end") || cause.contains("section range");
+    let way_out = if is_cut {
         "is cut off: build or copy it again"
     } else {
         "is no component that this host can compile"

@@ -5,7 +5,7 @@ use std::mem;
 use crate::bindings::exports::howdah::operator::operator::{Error, Output};
 use crate::bindings::howdah::operator::logging::{self, Level};
 use crate::bindings::howdah::operator::state::{Keys, ValueState};
-use crate::bindings::howdah::operator::types::Batch;
+use crate::bindings::howdah::operator::types::{Batch, Column};
 use crate::buffers::fixed;
 use crate::spec;
 
@@ -33,6 +33,26 @@ pub(crate) fn log_often() {
 
 pub(crate) fn log_much() {
     logging::log(Level::Info, &"m".repeat(16 << 20));
+}
+
+/// So many rows, with nothing wrong about them.
+pub(crate) fn rows(rows: u32) -> Output {
+    let count = rows as usize;
+    let columns = vec![
+        fixed(vec![1; count * 8]),
+        fixed(vec![2; count * 8]),
+        Column {
+            data: Vec::new(),
+            offsets: Some(vec![0; (count + 1) * 4]),
+            validity: Some(vec![0; count.div_ceil(8)]),
+        },
+        fixed(vec![0; count.div_ceil(8)]),
+    ];
+    Output {
+        port: 0,
+        batch: Batch { rows, columns, row_kinds: None },
+        timestamps: vec![0; count * 8],
+    }
 }
 
 /// A gibibyte of columns out of one mebibyte.

@@ -44,6 +44,9 @@ pub enum Mode {
     Recurse,
     /// `process` returns an error.
     Error,
+    /// `process` logs a message, and returns an error, that would clear a terminal, turn the
+    /// direction of text around, and look like messages of the host.
+    ErrorUnprintable,
 
     /// A column of fixed width lacks a byte.
     ShortData,
@@ -103,6 +106,10 @@ pub enum Mode {
     LogLarge,
     /// A batch of a thousand columns that are all the same mebibyte of memory.
     AliasedOutput,
+    /// A batch of ten million well-formed rows.
+    TenMillionRows,
+    /// Batches without rows, well-formed: no harm is meant.
+    EmptyOutputs,
     /// Opens a list state as a map state.
     ListAsMap,
     /// Appends a row to the list of a key past the last.

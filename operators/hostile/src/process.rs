@@ -7,6 +7,9 @@ use crate::bindings::howdah::operator::logging::{self, Level};
 use crate::bindings::howdah::operator::state::ValueState;
 use crate::{Config, Mode, buffers, floods, honest, malformed, other_kinds, spec, state_calls};
 
+/// Clears a terminal, has a NUL and text from right to left, and lines like those of the host.
+const UNPRINTABLE: &str = "\x1b[2J\0\u{202e}all\r\nis well\n\u{2028}";
+
 /// The operator, open.
 pub(crate) struct Instance {
     config: Config,
@@ -63,6 +66,12 @@ impl Instance {
             Mode::ForgedHandle => floods::use_forged_handle()?,
             Mode::LogFlood => floods::log_often(),
             Mode::LogLarge => floods::log_much(),
+            Mode::ErrorUnprintable => {
+                logging::log(Level::Error, UNPRINTABLE);
+                return Err(buffers::error(UNPRINTABLE));
+            }
+            Mode::TenMillionRows => return Ok(vec![floods::rows(10_000_000)]),
+            Mode::EmptyOutputs => return Ok((0..3).map(|_| floods::rows(0)).collect()),
             Mode::AliasedOutput => return Ok(vec![floods::aliased_output()]),
             _ => {}
         }

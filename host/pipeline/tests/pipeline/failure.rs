@@ -55,6 +55,19 @@ fn an_operator_that_returns_an_error_stops_itself_alone() {
 }
 
 #[test]
+fn an_operator_that_emits_batches_without_rows_emits_nothing() {
+    for format in ["csv", "ndjson", "parquet"] {
+        let mut bench = hostile("empty-outputs", &bids(1_000));
+        bench.sink = bench.sink.replace("csv", format);
+        let summary = bench.run().expect("a summary");
+        assert_eq!((summary.rows_in, summary.rows_out), (1_000, 0), "{format}");
+        let parts = std::fs::read_dir(bench.path("out")).expect("a directory");
+        let names = parts.map(|part| part.expect("an entry").file_name());
+        assert!(!names.into_iter().any(|name| name.to_string_lossy().starts_with("part-")));
+    }
+}
+
+#[test]
 fn a_failed_pipeline_leaves_output_and_state_at_its_last_checkpoint() {
     let bids = bids(1_000);
     let mut bench = hostile("panic", &bids);

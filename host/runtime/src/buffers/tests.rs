@@ -381,6 +381,36 @@ fn array(column_type: ColumnType, values: &[Option<i64>]) -> ArrayRef {
     }
 }
 
+/// Types whose values look alike in memory: to a host they are the same.
+fn look(column_type: ColumnType) -> u8 {
+    match column_type {
+        ColumnType::Boolean => 0,
+        ColumnType::Int32 | ColumnType::Float32 | ColumnType::Date => 1,
+        ColumnType::Int64 | ColumnType::Float64 | ColumnType::TimestampMillis => 2,
+        ColumnType::Decimal128 { .. } => 3,
+        ColumnType::Utf8 | ColumnType::Binary => 4,
+    }
+}
+
+#[test]
+fn a_column_of_every_other_type_is_refused_for_every_type() {
+    for rows in [1, 2, 3, 7, 8, 9, 64] {
+        let numbers: Vec<Option<i64>> = (0..).take(rows).map(Some).collect();
+        for (declared, given) in TYPES.iter().flat_map(|it| TYPES.map(|given| (*it, given))) {
+            let column = into_result(array(given, &numbers)).unwrap();
+            let decoded = decode(declared, rows, column);
+            let what = format!("{rows} rows of {given} for {declared}");
+            // Bytes may be no text.
+            if look(declared) != look(given) {
+                let error = decoded.expect_err(&what);
+                assert!(error.starts_with(&format!("column `price` ({declared}): it")), "{error}");
+            } else if declared != ColumnType::Utf8 {
+                assert_eq!(decoded.expect(&what).len(), rows);
+            }
+        }
+    }
+}
+
 fn a_type() -> impl Strategy<Value = ColumnType> {
     proptest::sample::select(&TYPES[..])
 }

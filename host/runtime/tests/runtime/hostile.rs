@@ -2,7 +2,7 @@
 
 use crate::support::{ENGINE, Running, Start, hostile};
 use howdah_operator_artifacts::{HOSTILE, LAST_BID};
-use howdah_runtime::{Error, ErrorKind, Inspection, Limits};
+use howdah_runtime::{Engine, EngineOptions, Error, ErrorKind, Inspection, Limits};
 use std::path::Path;
 
 const WHO: &str = "operator counter (subtask 0) ";
@@ -62,6 +62,49 @@ fn a_stack_overflow_is_a_trap() {
 #[test]
 fn an_error_is_passed_on() {
     fails("error", ErrorKind::Operator, "failed in process: this operator was told to fail");
+}
+
+#[test]
+fn what_an_error_says_cannot_speak_to_a_terminal_or_for_the_host() {
+    let mut running = open("error-unprintable");
+    let error = assert_fails(&mut running, ErrorKind::Operator, "failed in process: ");
+    let text = error.to_string();
+    assert!(text.ends_with("\\u{1b}[2J\\u{0}\\u{202e}all\\r\nis well\n\\u{2028}"), "{text:?}");
+}
+
+#[test]
+fn batches_without_rows_are_fine() {
+    let outputs = open("empty-outputs").process(&[1, 2, 3]).unwrap();
+    assert_eq!(outputs.iter().map(|it| it.batch.num_rows()).collect::<Vec<_>>(), [0, 0, 0]);
+}
+
+#[test]
+fn ten_million_rows_of_one_call_meet_each_limit_in_turn() {
+    let options = EngineOptions {
+        memory_limit_bytes: 512 << 20,
+        instances_limit: 4,
+        ..EngineOptions::default()
+    };
+    let component = Engine::new(options).unwrap().load(Path::new(HOSTILE)).unwrap();
+    let mut limits = Limits::default();
+    let start = |limits: &Limits| {
+        let start = Start { limits: limits.clone(), ..Start::mode("ten-million-rows") };
+        start.open(&component).unwrap()
+    };
+    let refused = |limits: &Limits, what: &str| {
+        assert_fails(&mut start(limits), ErrorKind::Limit, what);
+    };
+    refused(&limits, "went past its memory limit of 64 MiB in process (limits.memory-bytes)");
+    limits.memory_bytes = 512 << 20;
+    refused(&limits, "handed over more than 64 MiB in one call, in process (limits.batch-bytes)");
+    limits.batch_bytes = 1 << 30;
+    refused(
+        &limits,
+        "returned from process: 10000000 rows in one call, more than 1048576 (limits.batch-rows)",
+    );
+    limits.batch_rows = 10_000_000;
+    let outputs = start(&limits).process(&[1, 2, 3]).unwrap();
+    assert_eq!(outputs[0].batch.num_rows(), 10_000_000);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What a file that is not a fitting operator is told.
 
-use howdah_runtime::{Component, Engine, EngineOptions, Error, ErrorKind};
+use howdah_operator_artifacts::{CONFORMANCE, LAST_BID};
+use howdah_runtime::{Component, Engine, EngineOptions, Error, ErrorKind, Inspection};
 use std::sync::LazyLock;
 
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
@@ -71,6 +72,39 @@ fn a_file_that_is_cut_off() {
     for len in [5, 7, 9, bytes.len() - 1] {
         let error = refused_bytes(&bytes[..len]);
         assert!(error.starts_with("op.wasm is cut off: build or copy it again"), "{len}: {error}");
+    }
+}
+
+/// With a prefix of every length that is a whole number of these.
+fn assert_refused_when_cut(path: &str, step: usize) {
+    let whole = std::fs::read(path).unwrap();
+    for len in (0..whole.len()).step_by(step) {
+        let error = refused_bytes(&whole[..len]);
+        let said = match len {
+            0 => "op.wasm is empty",
+            _ => "op.wasm is cut off: build or copy it again",
+        };
+        assert!(error.starts_with(said), "{len} bytes: {error}");
+        let inspected = Inspection::of("op.wasm", &whole[..len]);
+        assert!(inspected.is_err(), "{len} bytes were inspected");
+    }
+}
+
+#[test]
+fn operators_that_are_cut_off_anywhere() {
+    for path in [LAST_BID, CONFORMANCE] {
+        assert_refused_when_cut(path, 1 << 10);
+    }
+}
+
+#[test]
+fn interpreters_that_are_cut_off_anywhere() {
+    for (variable, step) in
+        [("HOWDAH_OPERATORS_JS", 40 << 10), ("HOWDAH_OPERATORS_PYTHON", 1 << 20)]
+    {
+        let Some(directory) = std::env::var_os(variable) else { continue };
+        let path = std::path::Path::new(&directory).join("last-bid.wasm");
+        assert_refused_when_cut(path.to_str().unwrap(), step);
     }
 }
 

@@ -10,6 +10,7 @@ mod conformance;
 mod describe;
 mod engine;
 mod hostile;
+mod large;
 mod load;
 mod memory;
 mod other_kinds;

@@ -1,0 +1,12 @@
+import clock from "howdah:operator/clock@0.1.1";
+import logging from "howdah:operator/logging@0.1.1";
+import metrics from "howdah:operator/metrics@0.1.1";
+import state from "howdah:operator/state@0.1.1";
+import timers from "howdah:operator/timers@0.1.1";
+import { component } from "../../guest-sdk/js/howdah.js";
+import made from "./echo.js";
+const exported = component(made, { clock, logging, metrics, state, timers });
+export const operator = exported.operator;
+export const timerHandler = exported.timerHandler;
+export const watermarkHandler = exported.watermarkHandler;
+export const checkpointHandler = exported.checkpointHandler;

@@ -144,7 +144,8 @@ fn write_project(
     Ok(())
 }
 
-const GIT_IGNORE: &str = "/output\n/state\n/target\nnode_modules\n__pycache__\n*.wasm\n*_test\n";
+const GIT_IGNORE: &str =
+    "/.venv\n/output\n/state\n/target\nnode_modules\n__pycache__\n*.wasm\n*_test\n";
 
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let directory = path.parent().unwrap_or(Path::new(""));

@@ -69,6 +69,6 @@ fn compiler() -> Result<Command> {
     }
     Err(Failure::usage(
         "a project in C needs a compiler for wasm32-wasi, and there is no Zig: `pip install \
-         ziglang==0.16.0`, or in a checkout of howdah `cargo xtask setup --c`",
+         ziglang==0.16.0` (in a virtual environment that is active), or in a checkout of howdah `cargo xtask setup --c`",
     ))
 }

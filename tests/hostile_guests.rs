@@ -34,9 +34,15 @@ fn hostile(mode: &str) -> Job {
         .set("operator.limits", "memory-bytes", 16 << 20)
 }
 
+/// Its events are where all tests share them.
+fn load(job: &Job) -> howdah_pipeline::Result<PipelineConfig> {
+    let mut config = PipelineConfig::load(&job.file())?;
+    config.directories.allow([job::scratch()]);
+    Ok(config)
+}
+
 fn run(job: &Job, engine: &Engine) -> howdah_pipeline::Result<Summary> {
-    let config = PipelineConfig::load(&job.file())?;
-    Pipeline::prepare(config, engine)?.start(StartOptions::default())?.wait()
+    Pipeline::prepare(load(job)?, engine)?.start(StartOptions::default())?.wait()
 }
 
 #[test]
@@ -47,9 +53,10 @@ fn a_hostile_operator_stops_only_its_own_pipeline() {
         "rate-limit-rows-per-second",
         20_000,
     );
-    let config = PipelineConfig::load(&honest.file()).unwrap();
-    let running =
-        Pipeline::prepare(config, &engine).unwrap().start(StartOptions::default()).unwrap();
+    let running = Pipeline::prepare(load(&honest).unwrap(), &engine)
+        .unwrap()
+        .start(StartOptions::default())
+        .unwrap();
 
     for (mode, said) in MODES {
         let job = hostile(mode);

@@ -20,6 +20,7 @@ mod check;
 mod closed_pipe;
 mod compile_bombs;
 mod corrupt_checkpoint;
+mod directories;
 mod disk_full;
 mod fresh_start;
 mod graph;

@@ -15,6 +15,8 @@ use tempfile::TempDir;
 pub(crate) fn howdah() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_howdah"));
     command.env("HOWDAH_CACHE_DIR", scratch().join("compiled")).stdin(Stdio::null());
+    // Events that all tests share.
+    command.env("HOWDAH_ALLOW_DIRS", scratch());
     command
 }
 

@@ -1,5 +1,6 @@
 //! `howdah check`: says what an operator is, and refuses one that would not run.
 
+use crate::directories::DirectoryArgs;
 use crate::facts::{self, Output};
 use crate::failure::{Failure, Result};
 use crate::inspect;
@@ -51,6 +52,8 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
     #[command(flatten)]
+    directories: DirectoryArgs,
+    #[command(flatten)]
     wasi: wasi::WasiArgs,
 }
 
@@ -78,6 +81,7 @@ pub(crate) fn check_made(made: &Path, name: &Path, config: &str, wasi: bool) -> 
         against: None,
         config: None,
         output: Output::Text,
+        directories: DirectoryArgs::default(),
         wasi: wasi::WasiArgs::of(wasi),
     };
     let named =
@@ -102,6 +106,7 @@ impl Args {
 fn against_pipeline(args: &Args, file: &Path) -> Result<()> {
     let mut config =
         PipelineConfig::load_alone(file).map_err(|error| Failure::Usage(error.into()))?;
+    args.directories.grant(&mut config);
     let operator = replaced(&mut config, args, file)?;
     operator.component.value.clone_from(&args.component);
     if let Some(stated) = &args.config {

@@ -59,6 +59,12 @@ pub(crate) fn cache_directory() -> Option<PathBuf> {
         .or_else(|| Some(directory("HOME")?.join(".cache/howdah")))
 }
 
+/// The directories of `$HOWDAH_ALLOW_DIRS`, written as `$PATH` is.
+pub(crate) fn allowed_directories() -> Vec<PathBuf> {
+    let named = std::env::var_os("HOWDAH_ALLOW_DIRS").unwrap_or_default();
+    std::env::split_paths(&named).filter(|path| !path.as_os_str().is_empty()).collect()
+}
+
 /// Where `cargo xtask setup` has put a toolchain, beside the build that this binary is of.
 pub(crate) fn toolchain(name: &str) -> Option<PathBuf> {
     let binary = std::env::current_exe().ok()?;

@@ -4,6 +4,7 @@ mod build;
 mod check;
 mod checkpoint;
 mod compile_worker;
+mod directories;
 mod environment;
 mod facts;
 mod failure;

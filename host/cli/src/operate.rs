@@ -2,6 +2,7 @@
 //!
 //! Each works on a pipeline that does not run as well, as far as that makes sense.
 
+use crate::directories::DirectoryArgs;
 use crate::failure::{Failure, Result};
 use crate::progress::SharedBar;
 use crate::run::{confirm, engine, failure};
@@ -260,12 +261,15 @@ pub(crate) struct RescaleArgs {
     #[arg(long, value_name = "NAME")]
     operator: Option<String>,
     #[command(flatten)]
+    directories: DirectoryArgs,
+    #[command(flatten)]
     wasi: wasi::WasiArgs,
 }
 
 /// Runs `howdah rescale`.
 pub(crate) fn rescale(args: &RescaleArgs) -> Result<()> {
-    let config = args.common.config()?;
+    let mut config = args.common.config()?;
+    args.directories.grant(&mut config);
     let operator = find_operator(&config, args.operator.as_deref())?.name.clone();
     let parallelism = i64::from(args.parallelism);
     let text = edited(&config, &operator, |section| {
@@ -320,12 +324,15 @@ pub(crate) struct SwapArgs {
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
+    directories: DirectoryArgs,
+    #[command(flatten)]
     wasi: wasi::WasiArgs,
 }
 
 /// Runs `howdah swap`.
 pub(crate) fn swap(args: &SwapArgs) -> Result<()> {
-    let config = args.common.config()?;
+    let mut config = args.common.config()?;
+    args.directories.grant(&mut config);
     let operator = find_operator(&config, Some(&args.operator))?;
     let component = std::fs::canonicalize(&args.component).map_err(|error| {
         Failure::usage(format!("cannot read {}: {error}", args.component.display()))
@@ -484,8 +491,9 @@ fn replace(config: &PipelineConfig, text: String, engine: &Engine) -> Result<boo
         let _: Value = client.order(ControlRequest::Replace { text }).map_err(failure)?;
         return Ok(true);
     }
-    let other = PipelineConfig::parse(&config.file, &text);
-    Pipeline::check(&other.map_err(failure)?, engine).map_err(failure)?;
+    let mut other = PipelineConfig::parse(&config.file, &text).map_err(failure)?;
+    other.directories.clone_from(&config.directories);
+    Pipeline::check(&other, engine).map_err(failure)?;
     environment::replace_file(&config.file, text.as_bytes())
         .with_context(|| format!("cannot write {}", config.file.display()))?;
     Ok(false)

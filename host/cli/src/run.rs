@@ -4,6 +4,7 @@ mod report;
 mod session;
 mod signals;
 
+use crate::directories::DirectoryArgs;
 use crate::failure::{Failure, Result};
 use crate::serve::{self, Health};
 use crate::{compile_worker, environment, wasi};
@@ -66,7 +67,8 @@ impl From<Level> for LevelFilter {
 
 Environment:
   HOWDAH_CACHE_DIR   where compiled operators are kept (default: `howdah` in the cache directory
-                     of the user)")]
+                     of the user)
+  HOWDAH_ALLOW_DIRS  directories as those of --allow-dir, written as $PATH is")]
 pub(crate) struct Args {
     /// The pipeline file
     #[arg(value_name = "PIPELINE.toml")]
@@ -95,6 +97,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PORT")]
     http_port: Option<u16>,
     #[command(flatten)]
+    directories: DirectoryArgs,
+    #[command(flatten)]
     wasi: wasi::WasiArgs,
 }
 
@@ -107,8 +111,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         signals.listen()?;
     }
     log_to_stderr(args.log)?;
-    let config =
+    let mut config =
         PipelineConfig::load(&args.pipeline).map_err(|error| Failure::Usage(error.into()))?;
+    args.directories.grant(&mut config);
     let prints = config.sinks.iter().any(|sink| sink.sink_type == SinkType::Stdout);
     if args.output == Output::Json && prints {
         return Err(Failure::usage(format!(

@@ -12,6 +12,7 @@
 mod version_1;
 
 use crate::config::enumerate;
+use crate::connector::Kept;
 use crate::directory;
 use crate::error::{Error, ErrorKind, Result};
 use howdah_runtime::OperatorSpec;
@@ -50,6 +51,12 @@ impl SourcePosition {
     /// A position with what a connector says of it.
     pub(crate) fn new(connector: &str, rows: u64, at: &impl Serialize) -> Result<Self> {
         Ok(Self { connector: connector.to_owned(), rows, at: value(at)? })
+    }
+
+    /// What the connector has written; the position of another one is refused.
+    pub(crate) fn read<'de, T: Deserialize<'de>>(&'de self, connector: &str) -> Result<T> {
+        Kept::Position.check(connector, &self.connector)?;
+        Kept::Position.read(connector, &self.at)
     }
 
     /// The offset of the first byte that is not in the checkpoint, where the source is a file.
@@ -96,6 +103,11 @@ impl SinkHandle {
     /// A handle with what a connector says of it.
     pub(crate) fn new(rows: u64, bytes: u64, what: &impl Serialize) -> Result<Self> {
         Ok(Self { rows, bytes, value: value(what)? })
+    }
+
+    /// What the connector has written.
+    pub(crate) fn read<'de, T: Deserialize<'de>>(&'de self, connector: &str) -> Result<T> {
+        Kept::Output.read(connector, &self.value)
     }
 }
 

@@ -87,6 +87,7 @@ mod sink;
 mod source;
 
 use crate::error::{Error, Result};
+use crate::grants::Directories;
 use crate::graph::{self, Link};
 use crate::isolation;
 use crate::pipeline;
@@ -131,6 +132,9 @@ pub struct PipelineConfig {
     pub operators: Vec<OperatorConfig>,
     /// Where to write; at least one.
     pub sinks: Vec<SinkConfig>,
+    /// Where its files may be. [`PipelineConfig::load`] grants the directory of the pipeline file, the
+    /// state directory and the current one.
+    pub directories: Directories,
     /// What each operator and sink takes.
     pub(crate) links: Vec<Link>,
 }
@@ -514,6 +518,7 @@ impl PipelineConfig {
             operators: operators.into_iter().map(|(operator, _)| operator).collect(),
             sinks: sinks.into_iter().collect::<Option<_>>()?,
             links: connected.links,
+            directories: Directories::of_pipeline(path, &state_directory),
             state_directory,
         })
     }

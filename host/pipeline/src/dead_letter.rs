@@ -7,9 +7,10 @@
 use crate::checkpoint::DeadLetterPosition;
 use crate::directory;
 use crate::error::{Error, ErrorKind, Result};
+use crate::place::{Open, Place};
 use crate::source::Rejected;
 use serde::Serialize;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -22,7 +23,7 @@ const PATH_LIMIT_BYTES: u64 = 64 << 10;
 /// A dead-letter file that this pipeline may write.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    path: PathBuf,
+    place: Place,
     position: DeadLetterPosition,
     marker: PathBuf,
     sync: bool,
@@ -32,11 +33,12 @@ impl Claim {
     /// Refuses a file that has something in it and is not of this source, in the pipeline of this
     /// state directory, or that is shorter than at the checkpoint. Changes nothing.
     pub(crate) fn check(
-        path: &Path,
+        place: &Place,
         (state_directory, source): (&Path, &str),
         checkpoint: Option<&DeadLetterPosition>,
         sync: bool,
     ) -> Result<Self> {
+        let path = place.shown();
         let refuse = |problem: String, way_out: &str| {
             let shown = path.display();
             let message = format!("the dead-letter file {shown} {problem}; {way_out}");
@@ -51,7 +53,7 @@ impl Claim {
         let recorded = recorded_path(path, state_directory)?;
         let known = checkpoint.filter(|position| position.path == recorded);
         let length = known.map_or(0, |position| position.bytes);
-        let Some(found) = directory::file_length(path)? else {
+        let Some(found) = place.file_length()? else {
             return refuse("is no regular file".to_owned(), "name another one");
         };
         let owned = known.is_some() || read_marker(&marker)?.as_deref() == Some(recorded.as_str());
@@ -77,25 +79,20 @@ impl Claim {
             );
         }
         let position = DeadLetterPosition { path: recorded, bytes: length };
-        Ok(Self { path: path.to_owned(), position, marker, sync })
+        Ok(Self { place: place.clone(), position, marker, sync })
     }
 
     /// Opens the file and cuts off what came after the checkpoint.
     pub(crate) fn open(self) -> Result<DeadLetters> {
-        let Self { path, position, marker, sync } = self;
+        let Self { place, position, marker, sync } = self;
         // Before there is anything in the file: it must never look like somebody else's.
         let temporary = marker.with_extension("tmp");
         directory::write(&marker, &temporary, position.path.as_bytes(), sync)?;
-        if let Some(parent) = path.parent() {
-            directory::create(parent)?;
-        }
+        place.create_parent()?;
+        let path = place.shown().to_owned();
         let failed = |error| Error::io("open", &path, error);
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(failed)?;
+        let opened = place.open_to(Open::Write);
+        let mut file = opened.map_err(failed)?;
         file.set_len(position.bytes).map_err(failed)?;
         file.seek(SeekFrom::Start(position.bytes)).map_err(failed)?;
         Ok(DeadLetters { file, path, synced: position.bytes, position, sync })
@@ -193,7 +190,8 @@ mod tests {
         checkpoint: Option<&DeadLetterPosition>,
     ) -> Result<Claim> {
         let root = directory.path();
-        Claim::check(&root.join(name), (&root.join("state"), "source"), checkpoint, true)
+        let place = crate::Directories::only([root]).place(&root.join(name)).expect("granted");
+        Claim::check(&place, (&root.join("state"), "source"), checkpoint, true)
     }
 
     fn open(

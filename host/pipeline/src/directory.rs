@@ -88,12 +88,3 @@ pub(crate) fn remove_all(path: &Path) -> Result<()> {
         _ => Ok(()),
     }
 }
-
-/// The length of a file; 0 when it is not there. `None`: it is a directory, a device, a pipe.
-pub(crate) fn file_length(path: &Path) -> Result<Option<u64>> {
-    match std::fs::metadata(path) {
-        Ok(metadata) => Ok(metadata.is_file().then_some(metadata.len())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Some(0)),
-        Err(error) => Err(Error::io("read", path, error)),
-    }
-}

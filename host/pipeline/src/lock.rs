@@ -18,14 +18,14 @@ pub(crate) struct Lock {
 impl Lock {
     /// Takes the lock on `file` in the name of a pipeline; `what` is the thing it guards.
     pub(crate) fn acquire(file: &Path, what: &Path, pipeline: &str) -> Result<Self> {
+        let locked =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(file);
+        Self::hold(locked.map_err(|error| Error::io("lock", file, error))?, file, what, pipeline)
+    }
+
+    /// The same with a file that is open to read and write.
+    pub(crate) fn hold(mut locked: File, file: &Path, what: &Path, pipeline: &str) -> Result<Self> {
         let failed = |error| Error::io("lock", file, error);
-        let mut locked = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(file)
-            .map_err(failed)?;
         match locked.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

@@ -1,6 +1,7 @@
-//! Keeps the files of a pipeline apart: what is written must not damage what is read or kept.
+//! Keeps the files of a pipeline where it may have them, and apart: what is written must not damage
+//! what is read or kept.
 
-use crate::config::{Located, PipelineConfig};
+use crate::config::{Located, PipelineConfig, SourceConfig, SourceConnector};
 use crate::directory::resolve;
 use crate::error::{Error, Result};
 use crate::{checkpoint, control, dead_letter, pipeline, restore, sink};
@@ -17,8 +18,10 @@ const STATE_DIRECTORY_ENTRIES: [&str; 7] = [
     sink::STDOUT_STAGING,
 ];
 
-/// Refuses a pipeline whose paths overlap; all that do are named. Changes nothing.
+/// Refuses a pipeline with paths that are not granted, or that overlap; all of them are named. Changes
+/// nothing.
 pub(crate) fn check(config: &PipelineConfig) -> Result<()> {
+    check_granted(config)?;
     let state = resolve(&config.state_directory)?;
     let sources: Vec<PathBuf> =
         config.sources.iter().map(|source| resolve(&source.path.value)).collect::<Result<_>>()?;
@@ -51,6 +54,22 @@ pub(crate) fn check(config: &PipelineConfig) -> Result<()> {
         known.push((letters, "the dead-letter file of another source"));
     }
     Error::all(errors)
+}
+
+/// Refuses paths that lead out of the directories that are granted.
+fn check_granted(config: &PipelineConfig) -> Result<()> {
+    let is_file = |source: &&SourceConfig| source.connector == SourceConnector::File;
+    let sources = config.sources.iter().filter(is_file).map(|source| &source.path);
+    let letters = config.sources.iter().filter_map(|source| source.dead_letters());
+    let sinks = config.sinks.iter().filter_map(|sink| sink.path.as_ref());
+    let stated = sources.chain(letters).chain(sinks);
+    let stated = stated.map(|path| (path.value.as_path(), path.line));
+    let all = std::iter::once((config.state_directory.as_path(), 1)).chain(stated);
+    let refused = all.filter_map(|(path, line)| {
+        let error = config.directories.check(path).err()?;
+        Some(error.at(&config.file, line))
+    });
+    Error::all(refused.collect())
 }
 
 /// What is wrong with an output directory.
@@ -178,5 +197,37 @@ mod tests {
             let expected = format!("q.toml:5: the dead-letter file {problem}; name another one");
             assert_eq!(refused("rows.csv", letters, "out"), Some(expected));
         }
+    }
+
+    #[test]
+    fn all_paths_outside_of_what_is_granted_are_named() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path().canonicalize().expect("a path");
+        for name in ["here", "there"] {
+            std::fs::create_dir(root.join(name)).expect("made");
+            std::fs::write(root.join(name).join("rows.csv"), "").expect("written");
+            std::fs::write(root.join(name).join("o.wasm"), "").expect("written");
+        }
+        std::os::unix::fs::symlink("../there", root.join("here/link")).expect("linked");
+        let text = "name = \"q\"\n[source]\npath = \"../there/rows.csv\"\ndead-letter = \
+                    \"link/bad\"\n[operator]\nname = \"o\"\ncomponent = \"o.wasm\"\n[sink]\ntype = \
+                    \"files\"\npath = \"link/out\"\n";
+        let mut config = PipelineConfig::parse(&root.join("here/q.toml"), text).expect("parsed");
+        let error = check(&config).expect_err("refused");
+        assert_eq!(error.kind(), ErrorKind::Config);
+        let message = error.to_string();
+        let lines: Vec<&str> = message.lines().collect();
+        assert_eq!(lines.len(), 3, "{message}");
+        for (line, number) in lines.iter().zip([3, 4, 10]) {
+            let start = format!("{}:{number}: ", root.join("here/q.toml").display());
+            assert!(line.starts_with(&start), "{line}");
+            let end = format!("--allow-dir {}", root.join("there").display());
+            assert!(line.contains(&end), "{line}");
+        }
+        config.directories.allow([root.join("there")]);
+        check(&config).expect("granted");
+        config.directories = crate::Directories::only([root.join("there")]);
+        let message = check(&config).expect_err("refused").to_string();
+        assert!(message.contains(".howdah/q is in no directory"), "the state: {message}");
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::checkpoint::{self, Checkpoint, Checkpoints};
 use crate::config::{OperatorConfig, PipelineConfig, SinkConfig, SourceConfig};
+use crate::connector::Kept;
 use crate::coordinator::Table;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fit::StoredTables;
@@ -292,15 +293,18 @@ impl Pipeline {
         &self,
         checkpoint: Option<&Checkpoint>,
     ) -> Result<Vec<(Box<dyn Source>, Option<dead_letter::Claim>)>> {
-        let (state_directory, sync) = (&self.config.state_directory, self.config.checkpoint.sync);
+        let PipelineConfig { state_directory, directories, checkpoint: settings, .. } =
+            &self.config;
+        let sync = settings.sync;
         let open = |(config, node): (&SourceConfig, &SourceNode)| {
             let stored = checkpoint.and_then(|checkpoint| checkpoint.source(&config.name));
             let position = stored.map(|stored| &stored.position);
-            let source = source::open(config, Arc::clone(&node.plan), position)?;
+            let source = source::open(config, directories, Arc::clone(&node.plan), position)?;
             let Some(path) = config.dead_letter_file() else { return Ok((source, None)) };
             let letters = stored.and_then(|stored| stored.dead_letters.as_ref());
             let owner = (state_directory.as_path(), config.name.as_str());
-            let claim = dead_letter::Claim::check(path, owner, letters, sync)?;
+            let place = directories.place(path)?;
+            let claim = dead_letter::Claim::check(&place, owner, letters, sync)?;
             Ok((source, Some(claim)))
         };
         self.config.sources.iter().zip(&self.graph.sources).map(open).collect()
@@ -317,6 +321,7 @@ impl Pipeline {
                 pipeline: &self.config.name,
                 state_directory: &self.config.state_directory,
                 sync: self.config.checkpoint.sync,
+                directories: &self.config.directories,
                 config,
                 output: node.output.as_ref(),
             });
@@ -325,7 +330,7 @@ impl Pipeline {
                 _ => error,
             })?;
             if let Some(stored) = checkpoint.and_then(|stored| stored.sink(&config.name)) {
-                sink::check_connector(sink.connector(), &stored.connector)?;
+                Kept::Output.check(sink.connector(), &stored.connector)?;
             }
             if begins && sink.has_output()? {
                 let path = config.path.as_ref().map(|path| path.value.display().to_string());

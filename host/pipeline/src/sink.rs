@@ -13,12 +13,12 @@ mod table;
 use crate::checkpoint::SinkHandle;
 use crate::config::{PipelineConfig, SinkConfig, SinkType};
 use crate::coordinator::Report;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::failure::Failure;
+use crate::grants::Directories;
 use crossbeam_channel::{Receiver, Sender};
 pub(crate) use encoder::{OP_COLUMN, TIMESTAMP_FORMAT};
 use howdah_runtime::{Output, OutputSpec};
-use std::fmt;
 use std::path::Path;
 pub(crate) use stdout::STAGING as STDOUT_STAGING;
 
@@ -85,6 +85,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) state_directory: &'a Path,
     /// Whether what is prepared must outlast a power failure.
     pub(crate) sync: bool,
+    /// What the pipeline may use.
+    pub(crate) directories: &'a Directories,
     pub(crate) config: &'a SinkConfig,
     /// The operator's output; `None`: it has none.
     pub(crate) output: Option<&'a OutputSpec>,
@@ -106,31 +108,6 @@ pub(crate) fn null() -> Box<dyn Sink> {
     Box::new(null::Null)
 }
 
-/// Refuses the handles of another connector.
-pub(crate) fn check_connector(wanted: &str, found: &str) -> Result<()> {
-    if wanted == found {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::Incompatible,
-        format!(
-            "the checkpoint has output for a sink with connector `{found}`, and the pipeline file \
-             says `{wanted}`; bring the old one back, or start afresh with --fresh"
-        ),
-    ))
-}
-
-/// A handle that its own connector cannot read.
-fn unreadable(connector: &str, error: &dyn fmt::Display) -> Error {
-    Error::new(
-        ErrorKind::Corrupt,
-        format!(
-            "the checkpoint's output for connector `{connector}` cannot be read: {error}; start \
-             from an earlier checkpoint with --checkpoint, or afresh with --fresh"
-        ),
-    )
-}
-
 impl PipelineConfig {
     /// Whether there is output of an earlier run, which a fresh start would remove.
     ///
@@ -138,8 +115,10 @@ impl PipelineConfig {
     pub fn has_output(&self) -> Result<bool> {
         for sink in &self.sinks {
             let has_output = match (&sink.path, &sink.table) {
-                (Some(path), Some(table)) => table::has_output(&path.value, table, &self.name)?,
-                (Some(path), None) => files::has_parts(&path.value)?,
+                (Some(path), Some(table)) => {
+                    table::has_output(&path.value, table, &self.name, &self.directories)?
+                }
+                (Some(path), None) => files::has_output(&path.value, &self.directories)?,
                 (None, _) => false,
             };
             if has_output {

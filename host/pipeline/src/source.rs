@@ -13,12 +13,12 @@ mod rows;
 
 use crate::checkpoint::SourcePosition;
 use crate::config::{SourceConfig, SourceConnector};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
+use crate::grants::Directories;
 use crate::lines::Lines;
 use arrow_array::RecordBatch;
 pub(crate) use plan::{FileShape, Plan, Wanted, widens};
 pub(crate) use reject::Rejected;
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,9 +115,9 @@ pub(crate) fn has_many(path: &Path) -> bool {
 }
 
 /// What columns the source has, and of what types they seem to be.
-pub(crate) fn inspect(config: &SourceConfig) -> Result<FileShape> {
+pub(crate) fn inspect(config: &SourceConfig, directories: &Directories) -> Result<FileShape> {
     match config.connector {
-        SourceConnector::File => file::inspect(config),
+        SourceConnector::File => file::inspect(config, directories),
         SourceConnector::Nexmark { .. } => Ok(nexmark::inspect()),
     }
 }
@@ -125,53 +125,14 @@ pub(crate) fn inspect(config: &SourceConfig) -> Result<FileShape> {
 /// Opens a source at a position; `None`: at its first row.
 pub(crate) fn open(
     config: &SourceConfig,
+    directories: &Directories,
     plan: Arc<Plan>,
     position: Option<&SourcePosition>,
 ) -> Result<Box<dyn Source>> {
     match config.connector {
-        SourceConnector::File => file::open(config, plan, position),
+        SourceConnector::File => file::open(config, directories, plan, position),
         SourceConnector::Nexmark { events } => {
-            check_connector(nexmark::CONNECTOR, position)?;
-            Ok(Box::new(nexmark::NexmarkSource::open(config, events, plan, position)))
+            Ok(Box::new(nexmark::NexmarkSource::open(config, events, plan, position)?))
         }
-    }
-}
-
-/// Refuses the position of another connector.
-fn check_connector(wanted: &str, position: Option<&SourcePosition>) -> Result<()> {
-    let Some(position) = position.filter(|position| position.connector != wanted) else {
-        return Ok(());
-    };
-    Err(Error::new(
-        ErrorKind::Incompatible,
-        format!(
-            "the checkpoint has the position of a source with connector `{}`, and the pipeline \
-             file says `{wanted}`; bring the old one back, or start afresh with --fresh",
-            position.connector
-        ),
-    ))
-}
-
-/// A position that its own connector cannot read.
-fn unreadable(connector: &str, error: &dyn fmt::Display) -> Error {
-    Error::new(
-        ErrorKind::Corrupt,
-        format!(
-            "the checkpoint's position of connector `{connector}` cannot be read: {error}; start \
-             from an earlier checkpoint with --checkpoint, or afresh with --fresh"
-        ),
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_position_of_another_connector_is_refused() {
-        let position = SourcePosition::new("kafka", 0, &()).expect("a position");
-        let error = check_connector("file", Some(&position)).expect_err("refused");
-        assert_eq!(error.kind(), ErrorKind::Incompatible);
-        assert!(error.to_string().contains("`kafka`"), "{error}");
     }
 }

@@ -274,7 +274,8 @@ impl<'a> Session<'a> {
     /// Another pipeline file, if the pipeline could go on with it.
     fn other_config(&self, text: &str) -> Result<PipelineConfig, String> {
         let words = |error: howdah_pipeline::Error| error.to_string();
-        let config = PipelineConfig::parse(&self.config.file, text).map_err(words)?;
+        let mut config = PipelineConfig::parse(&self.config.file, text).map_err(words)?;
+        config.directories.clone_from(&self.config.directories);
         let same = config.name == self.config.name
             && config.tenant == self.config.tenant
             && config.state_directory == self.config.state_directory;

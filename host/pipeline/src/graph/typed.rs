@@ -383,7 +383,7 @@ impl<'a> Planner<'a> {
         source: &SourceConfig,
         ends: &[&End<'a>],
     ) -> (Option<Arc<Plan>>, Vec<Edge>) {
-        let shape = match source::inspect(source) {
+        let shape = match source::inspect(source, &self.config.directories) {
             Ok(shape) => shape,
             Err(error) => {
                 self.errors.push(error);
@@ -403,7 +403,7 @@ impl<'a> Planner<'a> {
         let plan = Plan::resolve(&self.config.file, source, &all, &shape).map(Arc::new);
         // What the file lacks is found by opening it.
         let opened = plan.and_then(|plan| {
-            source::open(source, Arc::clone(&plan), None)?;
+            source::open(source, &self.config.directories, Arc::clone(&plan), None)?;
             Ok(plan)
         });
         match opened {

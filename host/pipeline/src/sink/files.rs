@@ -7,11 +7,12 @@
 use super::staged::{StagedFile, StagedWriter, Staging};
 use super::{Opening, Sink, SinkWriter};
 use crate::checkpoint::SinkHandle;
-use crate::directory;
 use crate::error::{Error, ErrorKind, Result};
+use crate::grants::Directories;
 use crate::lock::Lock;
+use crate::place::{Directory, Open};
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const CONNECTOR: &str = "files";
 /// Marks a directory as the output of a pipeline.
@@ -33,7 +34,7 @@ struct Marker {
 /// The sink: a directory of its own.
 #[derive(Debug)]
 pub(super) struct Files {
-    directory: PathBuf,
+    directory: Directory,
     staging: Staging,
     _lock: Lock,
 }
@@ -44,15 +45,16 @@ impl Files {
     pub(super) fn open(opening: &Opening<'_>) -> Result<Self> {
         let path = opening.config.path.as_ref();
         let path = path.ok_or_else(|| Error::internal("a files sink without a directory"))?;
-        let lock = claim(&path.value, opening.pipeline, opening.sync)?;
+        let directory = opening.directories.place(&path.value)?.create_directory()?;
+        let lock = claim(&directory, opening.pipeline, opening.sync)?;
         let staging = Staging {
-            directory: path.value.join(STAGING),
+            directory: directory.subdirectory(STAGING)?,
             format: opening.config.format,
             header: true,
             sync: opening.sync,
             output: opening.output.cloned(),
         };
-        Ok(Self { directory: path.value.clone(), staging, _lock: lock })
+        Ok(Self { directory, staging, _lock: lock })
     }
 }
 
@@ -73,12 +75,12 @@ impl Sink for Files {
         }
         self.staging.clear()?;
         let last = checkpoint.map_or(0, |(id, _)| id);
-        for name in directory::names(&self.directory)? {
+        for name in self.directory.names()? {
             if checkpoint_of(&name).is_some_and(|id| id > last) {
-                directory::remove(&self.directory.join(name))?;
+                self.directory.remove(&name)?;
             }
         }
-        if self.staging.sync { directory::sync(&self.directory) } else { Ok(()) }
+        if self.staging.sync { self.directory.sync() } else { Ok(()) }
     }
 
     fn writer(&self, subtask: u32, base: u64) -> Result<Box<dyn SinkWriter>> {
@@ -91,64 +93,59 @@ impl Sink for Files {
 
     fn commit(&mut self, _: u64, handles: &[SinkHandle]) -> Result<()> {
         for file in StagedFile::of(CONNECTOR, handles)? {
-            publish(&self.staging.directory.join(&file.staged), &self.directory.join(&file.name))?;
+            // If it is not there, it was committed before; whoever uses the output may have taken it
+            // away since.
+            self.staging.directory.rename(&file.staged, &self.directory, &file.name)?;
         }
         if handles.is_empty() || !self.staging.sync {
             return Ok(());
         }
-        directory::sync(&self.directory)
+        self.directory.sync()
     }
 }
 
 /// Whether a directory has output of checkpoints.
-pub(super) fn has_parts(directory: &Path) -> Result<bool> {
-    Ok(directory::names(directory)?.iter().any(|name| checkpoint_of(name).is_some()))
-}
-
-/// Renames a staged file, unless that is done. If neither is there, it was committed and then
-/// taken away by whoever uses the output.
-fn publish(staged: &Path, visible: &Path) -> Result<()> {
-    match std::fs::rename(staged, visible) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Error::io("write", visible, error)),
-        Ok(()) => Ok(()),
+pub(super) fn has_output(path: &Path, directories: &Directories) -> Result<bool> {
+    if !path.exists() {
+        return Ok(false);
     }
+    has_parts(&directories.place(path)?.directory()?)
 }
 
-fn claim(path: &Path, pipeline: &str, sync: bool) -> Result<Lock> {
-    directory::create(path)?;
+fn has_parts(directory: &Directory) -> Result<bool> {
+    Ok(directory.names()?.iter().any(|name| checkpoint_of(name).is_some()))
+}
+
+fn claim(directory: &Directory, pipeline: &str, sync: bool) -> Result<Lock> {
     // Nothing is put into a directory that is not ours, not even the lock.
-    check_owner(path, pipeline)?;
-    let lock = Lock::acquire(&path.join(LOCK), path, pipeline)?;
+    check_owner(directory, pipeline)?;
+    let file = directory.file(LOCK);
+    let opened = file.open_to(Open::ReadWrite);
+    let opened = opened.map_err(|error| Error::io("lock", file.shown(), error))?;
+    let lock = Lock::hold(opened, file.shown(), directory.shown(), pipeline)?;
     // Another pipeline may have been faster until there was a lock.
-    if !check_owner(path, pipeline)? {
+    if !check_owner(directory, pipeline)? {
         let text = serde_json::to_vec(&Marker { pipeline: pipeline.to_owned() })
             .map_err(|error| Error::internal(error.to_string()))?;
-        directory::write(&path.join(MARKER), &path.join(MARKER_TEMPORARY), &text, sync)?;
+        directory.write(MARKER, MARKER_TEMPORARY, &text, sync)?;
     }
-    directory::create(&path.join(STAGING))?;
     Ok(lock)
 }
 
 /// Whether the directory is marked as the pipeline's own. Refuses another pipeline's, and one
 /// without a mark that has something in it.
-fn check_owner(path: &Path, pipeline: &str) -> Result<bool> {
+fn check_owner(directory: &Directory, pipeline: &str) -> Result<bool> {
     let refuse = |reason: String| {
-        let shown = path.display();
+        let shown = directory.shown().display();
         let message =
             format!("the output directory {shown} {reason}; name another one, or remove it");
         Err(Error::new(ErrorKind::Incompatible, message))
     };
-    let marker = path.join(MARKER);
-    let bytes = match std::fs::read(&marker) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        Err(error) => return Err(Error::io("read", &marker, error)),
-    };
+    let bytes = directory.read(MARKER)?.unwrap_or_default();
     // What a power failure may leave of a file that was not synced.
     if bytes.is_empty() {
         let ours = [LOCK, MARKER, MARKER_TEMPORARY, STAGING];
-        let names = directory::names(path)?;
+        let names = directory.names()?;
         return match names.iter().find(|name| !ours.contains(&name.as_str())) {
             Some(name) => refuse(format!("has something else in it: `{name}`")),
             None => Ok(false),

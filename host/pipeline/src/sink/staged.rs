@@ -1,11 +1,11 @@
 //! Files that are written before their checkpoint is complete.
 
+use super::SinkWriter;
 use super::encoder::Encoder;
-use super::{SinkWriter, unreadable};
 use crate::checkpoint::SinkHandle;
 use crate::config::Format;
-use crate::directory;
 use crate::error::{Error, Result};
+use crate::place::Directory;
 use howdah_runtime::{Output, OutputSpec};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -19,7 +19,7 @@ const BUFFER_BYTES: usize = 256 << 10;
 #[derive(Debug, Clone)]
 pub(super) struct Staging {
     /// Where they are until they are committed.
-    pub(super) directory: PathBuf,
+    pub(super) directory: Directory,
     /// Their format.
     pub(super) format: Format,
     /// Whether a CSV file begins with a header: not when its rows are printed after others.
@@ -33,15 +33,15 @@ pub(super) struct Staging {
 impl Staging {
     /// Removes all files.
     pub(super) fn clear(&self) -> Result<()> {
-        for name in directory::names(&self.directory)? {
-            directory::remove(&self.directory.join(name))?;
+        for name in self.directory.names()? {
+            self.directory.remove(&name)?;
         }
         Ok(())
     }
 
     /// Makes the names of files durable.
     pub(super) fn seal(&self, handles: &[SinkHandle]) -> Result<()> {
-        if handles.is_empty() || !self.sync { Ok(()) } else { directory::sync(&self.directory) }
+        if handles.is_empty() || !self.sync { Ok(()) } else { self.directory.sync() }
     }
 }
 
@@ -58,10 +58,7 @@ pub(super) struct StagedFile {
 impl StagedFile {
     /// The files of handles.
     pub(super) fn of(connector: &str, handles: &[SinkHandle]) -> Result<Vec<Self>> {
-        let file = |handle: &SinkHandle| {
-            Self::deserialize(&handle.value).map_err(|error| unreadable(connector, &error))
-        };
-        handles.iter().map(file).collect()
+        handles.iter().map(|handle| handle.read(connector)).collect()
     }
 }
 
@@ -124,11 +121,9 @@ struct OpenFile {
 
 impl OpenFile {
     fn create(staging: &Staging, name: String, output: &OutputSpec) -> Result<Self> {
-        let path = staging.directory.join(&name);
-        let file = File::create_new(&path).map_err(|error| Error::io("write", &path, error))?;
         Ok(Self {
-            file,
-            path,
+            file: staging.directory.create_new(&name)?,
+            path: staging.directory.shown().join(&name),
             name,
             encoder: Encoder::new(staging.format, staging.header, output)?,
             buffer: Vec::new(),

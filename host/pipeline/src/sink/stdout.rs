@@ -4,8 +4,10 @@ use super::encoder;
 use super::staged::{StagedFile, StagedWriter, Staging};
 use super::{Opening, Sink, SinkWriter};
 use crate::checkpoint::SinkHandle;
-use crate::directory;
 use crate::error::{Error, Result};
+use crate::grants::Directories;
+use crate::place::Open;
+use std::fmt;
 use std::io::Write;
 use std::path::Path;
 
@@ -15,17 +17,23 @@ const CONNECTOR: &str = "stdout";
 
 /// The sink. What is printed cannot be taken back: a commit that a crash broke off prints its
 /// rows again, and there is no output that recovery could remove.
-#[derive(Debug)]
 pub(super) struct Stdout {
     staging: Staging,
     /// Printed before the first rows.
     header: Vec<u8>,
+    out: Box<dyn Write + Send>,
 }
 
 impl Stdout {
     pub(super) fn open(opening: &Opening<'_>) -> Result<Self> {
-        let directory = opening.state_directory.join(STAGING);
-        directory::create(&directory)?;
+        Self::open_to(opening, Box::new(std::io::stdout()))
+    }
+
+    /// The same, printing elsewhere.
+    pub(super) fn open_to(opening: &Opening<'_>, out: Box<dyn Write + Send>) -> Result<Self> {
+        let state = opening.state_directory;
+        let directory =
+            Directories::only([state]).place(&state.join(STAGING))?.create_directory()?;
         let format = opening.config.format;
         let header = opening.output.map(|output| encoder::header(format, output));
         let staging = Staging {
@@ -35,7 +43,13 @@ impl Stdout {
             sync: opening.sync,
             output: opening.output.cloned(),
         };
-        Ok(Self { staging, header: header.transpose()?.unwrap_or_default() })
+        Ok(Self { staging, header: header.transpose()?.unwrap_or_default(), out })
+    }
+}
+
+impl fmt::Debug for Stdout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stdout").field("staging", &self.staging).finish_non_exhaustive()
     }
 }
 
@@ -65,24 +79,27 @@ impl Sink for Stdout {
 
     fn commit(&mut self, _: u64, handles: &[SinkHandle]) -> Result<()> {
         for file in StagedFile::of(CONNECTOR, handles)? {
-            let path = self.staging.directory.join(&file.staged);
-            print(&path, &std::mem::take(&mut self.header))?;
-            directory::remove(&path)?;
+            self.print(&file.staged)?;
+            self.staging.directory.remove(&file.staged)?;
         }
         Ok(())
     }
 }
 
-fn print(path: &Path, header: &[u8]) -> Result<()> {
-    let mut file = match std::fs::File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(Error::io("read", path, error)),
-    };
-    let mut stdout = std::io::stdout().lock();
-    let printed = stdout
-        .write_all(header)
-        .and_then(|()| std::io::copy(&mut file, &mut stdout))
-        .and_then(|_| stdout.flush());
-    printed.map_err(|error| Error::io("write", Path::new("standard output"), error))
+impl Stdout {
+    /// Prints a staged file, unless that is done.
+    fn print(&mut self, staged: &str) -> Result<()> {
+        let place = self.staging.directory.file(staged);
+        let mut file = match place.open_to(Open::Read) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(Error::io("read", place.shown(), error)),
+        };
+        let out = &mut self.out;
+        let printed = out
+            .write_all(&std::mem::take(&mut self.header))
+            .and_then(|()| std::io::copy(&mut file, out))
+            .and_then(|_| out.flush());
+        printed.map_err(|error| Error::io("write", Path::new("standard output"), error))
+    }
 }

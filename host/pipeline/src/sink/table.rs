@@ -3,14 +3,16 @@
 //! A subtask's writer writes data files that no snapshot names; its handle is what names them. The
 //! commit is one snapshot whose commit identifier is the number of the checkpoint.
 
-use super::{Opening, Sink, SinkWriter, unreadable};
+use super::{Opening, Sink, SinkWriter};
 use crate::checkpoint::SinkHandle;
 use crate::config::TableConfig;
+use crate::connector::Kept;
 use crate::error::{Error, ErrorKind, Result};
+use crate::grants::Directories;
 use howdah_runtime::Output;
 use howdah_state::{TableSink, TableSinkDescriptor, TableSinkWriter};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const CONNECTOR: &str = "paimon";
 
@@ -46,7 +48,7 @@ impl Table {
         }
         Ok(Self {
             sink: TableSink::open(&TableSinkDescriptor {
-                warehouse: path.value.clone(),
+                warehouse: granted(&path.value, config, opening.directories)?,
                 database: config.database.clone(),
                 table: config.table.clone(),
                 sink: opening.pipeline.to_owned(),
@@ -60,8 +62,21 @@ impl Table {
 }
 
 /// Whether a table has output of a pipeline.
-pub(super) fn has_output(warehouse: &Path, config: &TableConfig, pipeline: &str) -> Result<bool> {
-    Ok(howdah_state::has_output(warehouse, &config.database, &config.table, pipeline)?)
+pub(super) fn has_output(
+    warehouse: &Path,
+    config: &TableConfig,
+    pipeline: &str,
+    directories: &Directories,
+) -> Result<bool> {
+    let warehouse = granted(warehouse, config, directories)?;
+    Ok(howdah_state::has_output(&warehouse, &config.database, &config.table, pipeline)?)
+}
+
+/// Where the warehouse is. It must be granted, and the table in it, too.
+fn granted(warehouse: &Path, config: &TableConfig, directories: &Directories) -> Result<PathBuf> {
+    let TableConfig { database, table, .. } = config;
+    directories.check(&warehouse.join(format!("{database}.db")).join(table))?;
+    directories.check(warehouse)
 }
 
 impl Sink for Table {
@@ -109,14 +124,14 @@ impl SinkWriter for Writer {
 
 fn messages(handles: &[SinkHandle]) -> Result<Vec<Vec<u8>>> {
     let message = |handle: &SinkHandle| {
-        let stored = Stored::deserialize(&handle.value);
-        let stored = stored.map_err(|error| unreadable(CONNECTOR, &error))?;
+        let stored: Stored = handle.read(CONNECTOR)?;
         let bytes = stored.messages.as_bytes().chunks(2).map(|digits| {
             let digits = std::str::from_utf8(digits).ok()?;
             u8::from_str_radix(digits, 16).ok()
         });
         let bytes: Option<Vec<u8>> = bytes.collect();
-        bytes.ok_or_else(|| unreadable(CONNECTOR, &"it has other digits than hexadecimal ones"))
+        let digits = "it has other digits than hexadecimal ones";
+        bytes.ok_or_else(|| Kept::Output.unreadable(CONNECTOR, digits))
     };
     handles.iter().map(message).collect()
 }

@@ -1,12 +1,16 @@
-use super::conformance::{Case, check, output_spec, rows};
+use super::conformance::{Case, Keeps, check, output_spec, rows};
 use super::files::Files;
 use super::staged::{StagedFile, StagedWriter, Staging};
 use super::*;
 use crate::config::Format;
+use crate::error::ErrorKind;
+use crate::place::Place;
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
+use std::io::Write;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 /// Writes rows, with a barrier of checkpoint 7 after them.
 fn staged(
@@ -16,7 +20,7 @@ fn staged(
     outputs: Vec<Output>,
 ) -> Option<SinkHandle> {
     let staging = Staging {
-        directory: directory.to_owned(),
+        directory: Place::of(directory).directory().expect("opened"),
         format,
         header: true,
         sync: true,
@@ -122,13 +126,7 @@ fn visible(directory: &Path) -> Vec<String> {
 }
 
 fn claim(config: &PipelineConfig) -> Result<Files> {
-    Files::open(&Opening {
-        pipeline: &config.name,
-        state_directory: &config.state_directory,
-        sync: true,
-        config: &config.sinks[0],
-        output: None,
-    })
+    Files::open(&opening(config, None))
 }
 
 /// What a subtask has prepared for a checkpoint.
@@ -181,13 +179,6 @@ fn a_fresh_start_removes_all_parts_and_nothing_else() {
 }
 
 #[test]
-fn output_for_another_connector_is_refused() {
-    let error = check_connector("files", "kafka").expect_err("refused");
-    assert_eq!(error.kind(), ErrorKind::Incompatible);
-    assert!(error.to_string().contains("`kafka`"), "{error}");
-}
-
-#[test]
 fn a_directory_with_foreign_files_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let config = config(directory.path(), "q");
@@ -232,7 +223,7 @@ fn a_full_disk_is_named_with_the_way_out() {
     let error = std::fs::OpenOptions::new()
         .write(true)
         .open(full)
-        .and_then(|mut file| std::io::Write::write_all(&mut file, b"x"))
+        .and_then(|mut file| Write::write_all(&mut file, b"x"))
         .expect_err("full");
     let error = Error::io("write", Path::new("out/part-1-0.csv"), error);
     assert_eq!(error.kind(), ErrorKind::Storage);
@@ -300,14 +291,19 @@ fn config_of(directory: &Path, sink: &str) -> PipelineConfig {
     PipelineConfig::parse(&directory.join("q.toml"), &text).expect("a configuration")
 }
 
-fn open_sink(config: &PipelineConfig, output: &OutputSpec) -> Result<Box<dyn Sink>> {
-    open(&Opening {
+fn opening<'a>(config: &'a PipelineConfig, output: Option<&'a OutputSpec>) -> Opening<'a> {
+    Opening {
         pipeline: &config.name,
         state_directory: &config.state_directory,
         sync: true,
+        directories: &config.directories,
         config: &config.sinks[0],
-        output: Some(output),
-    })
+        output,
+    }
+}
+
+fn open_sink(config: &PipelineConfig, output: &OutputSpec) -> Result<Box<dyn Sink>> {
+    open(&opening(config, Some(output)))
 }
 
 /// The ids in the visible files.
@@ -341,11 +337,108 @@ fn files_of_every_format_keep_the_contract() {
         let sink = format!("type = \"files\"\npath = \"out\"\nformat = \"{format}\"");
         let config = config_of(directory, &sink);
         check(&Case {
+            keeps: Keeps::All,
+            begin: &|| {},
             open: &|| open_sink(&config, &output_spec(false)),
             visible: &|| ids_of_files(directory),
             hidden: &|| std::fs::read_dir(directory.join("out/.staging")).expect("listed").count(),
         });
     }
+}
+
+/// Whoever reads what is printed.
+#[derive(Clone, Default)]
+struct Reader(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Reader {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("the text").write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn standard_output_keeps_the_contract() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = config_of(directory.path(), "type = \"stdout\"");
+    std::fs::create_dir_all(&config.state_directory).expect("made");
+    let reader = Reader::default();
+    let id = |line: &str| {
+        let row: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        row["id"].as_i64().expect("an id")
+    };
+    check(&Case {
+        keeps: Keeps::Printed,
+        begin: &|| reader.0.lock().expect("the text").clear(),
+        open: &|| {
+            let output = output_spec(false);
+            let opening = opening(&config, Some(&output));
+            Ok(Box::new(stdout::Stdout::open_to(&opening, Box::new(reader.clone()))?))
+        },
+        visible: &|| {
+            let text = String::from_utf8(reader.0.lock().expect("the text").clone());
+            let mut ids: Vec<i64> = text.expect("text").lines().map(id).collect();
+            ids.sort_unstable();
+            ids
+        },
+        hidden: &|| {
+            let staging = config.state_directory.join(STDOUT_STAGING);
+            std::fs::read_dir(staging).expect("listed").count()
+        },
+    });
+}
+
+#[test]
+fn nowhere_keeps_the_contract() {
+    check(&Case {
+        keeps: Keeps::Nothing,
+        begin: &|| {},
+        open: &|| Ok(null()),
+        visible: &Vec::new,
+        hidden: &|| 0,
+    });
+}
+
+#[test]
+fn an_output_directory_that_is_a_link_must_lead_where_output_is_granted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let root = directory.path();
+    for name in ["granted", "outside"] {
+        std::fs::create_dir(root.join(name)).expect("made");
+    }
+    let mut config = config(&root.join("granted"), "q");
+    std::os::unix::fs::symlink("../outside", root.join("granted/out")).expect("linked");
+    let error = claim(&config).expect_err("refused").to_string();
+    assert!(error.contains("is in no directory that the host grants"), "{error}");
+    let is_empty = || std::fs::read_dir(root.join("outside")).expect("listed").next().is_none();
+    assert!(is_empty());
+    config.directories.allow([root.join("outside")]);
+    claim(&config).expect("granted");
+    assert!(!is_empty());
+}
+
+#[test]
+fn a_link_in_an_output_directory_does_not_lead_out() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = config(directory.path(), "q");
+    drop(claim(&config).expect("claimed"));
+    let out = directory.path().join("out");
+    let outside = tempfile::tempdir().expect("a directory");
+    std::fs::write(outside.path().join("part-9-0.csv"), "mine").expect("written");
+    std::fs::remove_dir(out.join(".staging")).expect("removed");
+    std::os::unix::fs::symlink(outside.path(), out.join(".staging")).expect("linked");
+    claim(&config).expect_err("refused");
+    std::fs::remove_file(out.join(".staging")).expect("removed");
+    let mut sink = claim(&config).expect("claimed");
+    // A document that was tampered with.
+    let escape = StagedFile { staged: "../../rows.csv".into(), name: "part-1-0.csv".into() };
+    let handle = SinkHandle::new(1, 2, &escape).expect("a handle");
+    sink.commit(1, &[handle]).expect_err("refused");
+    assert!(directory.path().join("rows.csv").exists(), "it is where it was");
+    assert_eq!(std::fs::read(outside.path().join("part-9-0.csv")).expect("read"), b"mine");
 }
 
 /// A table in the warehouse `out`.
@@ -372,6 +465,8 @@ fn tables_with_and_without_a_primary_key_keep_the_contract() {
         let directory = directory.path();
         let config = table(directory, more);
         check(&Case {
+            keeps: Keeps::All,
+            begin: &|| {},
             open: &|| open_sink(&config, &output_spec(false)),
             visible: &|| ids(&rows_of_table(directory)),
             // A checkpoint has a file of five rows for each subtask.

@@ -5,16 +5,17 @@ mod csv;
 mod many;
 mod ndjson;
 mod parquet;
-mod place;
+mod pattern;
 mod start;
 
 use super::plan::{FileShape, Plan};
-use super::{Next, Progress, Source, SourceBatch, check_connector, unreadable};
+use super::{Next, Progress, Source, SourceBatch};
 use crate::checkpoint::SourcePosition;
 use crate::config::{Format, SourceConfig};
 use crate::error::Result;
+use crate::grants::Directories;
+use crate::place::Place;
 use many::{Files, FilesSource};
-use place::Place;
 use serde::{Deserialize, Serialize};
 use start::Start;
 use std::path::Path;
@@ -83,10 +84,10 @@ pub(super) fn has_many(path: &Path) -> bool {
 }
 
 /// What columns the files have, and of what types they seem to be: those of the first one.
-pub(super) fn inspect(config: &SourceConfig) -> Result<FileShape> {
-    let place = match Files::of(&config.path.value)? {
+pub(super) fn inspect(config: &SourceConfig, directories: &Directories) -> Result<FileShape> {
+    let place = match Files::of(&config.path.value, directories)? {
         Some(files) => files.first(config)?,
-        None => Place::of(&config.path.value),
+        None => directories.place(&config.path.value)?,
     };
     match config.format {
         Format::Csv => csv::inspect(&place),
@@ -98,15 +99,17 @@ pub(super) fn inspect(config: &SourceConfig) -> Result<FileShape> {
 /// Opens what the path means at a position of a checkpoint; `None`: at the first row.
 pub(super) fn open(
     config: &SourceConfig,
+    directories: &Directories,
     plan: Arc<Plan>,
     position: Option<&SourcePosition>,
 ) -> Result<Box<dyn Source>> {
-    let Some(files) = Files::of(&config.path.value)? else {
-        check_connector(CONNECTOR, position)?;
-        return Ok(Box::new(FileSource::open(config, plan, position)?));
-    };
-    check_connector(many::CONNECTOR, position)?;
-    Ok(Box::new(FilesSource::open(files, config, plan, position)?))
+    Ok(match Files::of(&config.path.value, directories)? {
+        Some(files) => Box::new(FilesSource::open(files, config, plan, position)?),
+        None => {
+            let place = directories.place(&config.path.value)?;
+            Box::new(FileSource::open(&place, config, plan, position)?)
+        }
+    })
 }
 
 fn open_reader(
@@ -135,21 +138,19 @@ impl FileSource {
     /// Opens the file at a position of a checkpoint; `None`: at its first row. Refuses a file
     /// that starts in another way than the one of the checkpoint.
     fn open(
+        place: &Place,
         config: &SourceConfig,
         plan: Arc<Plan>,
         position: Option<&SourcePosition>,
     ) -> Result<Self> {
         let stored = position.map(|position| {
-            let stored = Stored::deserialize(&position.at);
-            let stored = stored.map_err(|error| unreadable(CONNECTOR, &error))?;
-            let Stored { byte_offset, lines, start } = stored;
+            let Stored { byte_offset, lines, start } = position.read(CONNECTOR)?;
             Ok::<_, crate::Error>((FilePosition { byte_offset, rows: position.rows, lines }, start))
         });
         let stored = stored.transpose()?;
-        let place = Place::of(&config.path.value);
         let position = stored.map(|(position, _)| position);
-        let reader = open_reader(&place, config, plan, position, Growth::None)?;
-        let start = Start::read(&place)?;
+        let reader = open_reader(place, config, plan, position, Growth::None)?;
+        let start = Start::read(place)?;
         if let Some((_, stored)) = stored {
             start.check(place.shown(), stored)?;
         }

@@ -32,12 +32,19 @@ impl NexmarkSource {
         limit: Option<u64>,
         plan: Arc<Plan>,
         position: Option<&SourcePosition>,
-    ) -> Self {
-        Self {
-            events: NexmarkEvents::from(position.map_or(0, |position| position.rows)),
+    ) -> Result<Self> {
+        let first = match position {
+            None => 0,
+            Some(position) => {
+                position.read::<()>(CONNECTOR)?;
+                position.rows
+            }
+        };
+        Ok(Self {
+            events: NexmarkEvents::from(first),
             limit,
             columnar: Columnar::new(plan, Rejects::new(config)),
-        }
+        })
     }
 }
 

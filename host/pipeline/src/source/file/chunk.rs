@@ -1,9 +1,9 @@
 //! Reads a file in chunks and keeps what has not been consumed in one piece.
 
 use super::FilePosition;
-use super::place::Place;
 use crate::config::{FinalNewline, SourceConfig};
 use crate::error::{Error, ErrorKind, Result};
+use crate::place::Place;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;

@@ -1,14 +1,16 @@
 //! Files of a directory, one after the other by name; those that appear later, and lines that
 //! are appended, are followed if so configured.
 
-use super::place::{Directory, Place, matches};
+use super::pattern::matches;
 use super::start::Start;
 use super::{FilePosition, FileReader, FileStart, Growth, Stored, open_reader};
 use crate::checkpoint::SourcePosition;
 use crate::clock;
 use crate::config::{Format, SourceConfig};
 use crate::error::{Error, ErrorKind, Result};
-use crate::source::{Next, Plan, Progress, Source, unreadable};
+use crate::grants::Directories;
+use crate::place::{Directory, Place};
+use crate::source::{Next, Plan, Progress, Source};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The name of the connector.
-pub(in crate::source) const CONNECTOR: &str = "directory";
+const CONNECTOR: &str = "directory";
 /// The most files: each checkpoint says of each how far it was read.
 const FILES_LIMIT: usize = 10_000;
 /// How often new files and lines are looked for.
@@ -70,9 +72,9 @@ impl Files {
     }
 
     /// Those that a path means; `None`: it means one file.
-    pub(super) fn of(path: &Path) -> Result<Option<Self>> {
+    pub(super) fn of(path: &Path, directories: &Directories) -> Result<Option<Self>> {
         let Some((directory, pattern)) = Self::pattern(path) else { return Ok(None) };
-        let directory = Directory::open(directory)?;
+        let directory = directories.place(directory)?.directory()?;
         Ok(Some(Self { directory, pattern: pattern.to_owned() }))
     }
 
@@ -140,8 +142,7 @@ impl FilesSource {
     ) -> Result<Self> {
         let mut read = BTreeMap::new();
         if let Some(position) = position {
-            let stored = StoredFiles::deserialize(&position.at);
-            let stored = stored.map_err(|error| unreadable(CONNECTOR, &error))?;
+            let stored: StoredFiles = position.read(CONNECTOR)?;
             for (name, StoredFile { rows, at, done }) in stored.files {
                 let Stored { byte_offset, lines, start } = at;
                 let position = FilePosition { byte_offset, rows, lines };

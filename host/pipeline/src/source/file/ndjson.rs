@@ -3,10 +3,10 @@
 mod object;
 
 use super::chunk::{ChunkReader, RECORD_LIMIT_BYTES, resume};
-use super::place::Place;
 use super::{FilePosition, FileReader, Growth};
 use crate::config::{FinalNewline, SourceConfig};
 use crate::error::{Error, Result};
+use crate::place::Place;
 use crate::source::SourceBatch;
 use crate::source::infer::{Guess, SAMPLE_ROWS};
 use crate::source::plan::{FileColumn, FileShape, Plan};

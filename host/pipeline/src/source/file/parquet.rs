@@ -1,9 +1,9 @@
 //! Parquet.
 
-use super::place::Place;
 use super::{FilePosition, FileReader};
 use crate::config::SourceConfig;
 use crate::error::{Error, ErrorKind, Result};
+use crate::place::Place;
 use crate::source::columnar::Columnar;
 use crate::source::plan::{FileShape, Plan};
 use crate::source::reject::Rejects;

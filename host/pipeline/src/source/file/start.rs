@@ -1,8 +1,8 @@
 //! How a file starts, to know it again.
 
 use super::FileStart;
-use super::place::Place;
 use crate::error::{Error, ErrorKind, Result};
+use crate::place::Place;
 use std::io::Read;
 use std::path::Path;
 

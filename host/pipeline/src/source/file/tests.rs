@@ -63,9 +63,10 @@ impl Files {
     ) -> Result<Box<dyn FileReader>> {
         let config = self.config(source);
         let source = &config.sources[0];
-        let shape = inspect(source)?;
+        let shape = inspect(source, &config.directories)?;
         let plan = plan_of(&config, &input().fields, &shape)?;
-        open_reader(&Place::of(&source.path.value), source, Arc::new(plan), position, Growth::None)
+        let place = config.directories.place(&source.path.value)?;
+        open_reader(&place, source, Arc::new(plan), position, Growth::None)
     }
 
     /// Opens the source as a pipeline does.
@@ -76,9 +77,9 @@ impl Files {
     ) -> Result<Box<dyn Source>> {
         let config = self.config(source);
         let source = &config.sources[0];
-        let shape = crate::source::inspect(source)?;
+        let shape = crate::source::inspect(source, &config.directories)?;
         let plan = plan_of(&config, &input().fields, &shape)?;
-        crate::source::open(source, Arc::new(plan), position)
+        crate::source::open(source, &config.directories, Arc::new(plan), position)
     }
 
     /// Reads to the end; the kept rows and the rejected ones.
@@ -341,10 +342,12 @@ fn generated_events_keep_the_contract() {
         "connector = \"nexmark\"\nevents = 2000\nfilter = { event_type = 1 }",
     ] {
         let config = files.config(source);
-        let shape = crate::source::inspect(&config.sources[0]).expect("a shape");
+        let shape = crate::source::inspect(&config.sources[0], &config.directories);
+        let shape = shape.expect("a shape");
         let plan = Arc::new(plan_of(&config, &fields, &shape).expect("a plan"));
         let open = |position: Option<&SourcePosition>| {
-            crate::source::open(&config.sources[0], Arc::clone(&plan), position)
+            let directories = &config.directories;
+            crate::source::open(&config.sources[0], directories, Arc::clone(&plan), position)
         };
         let rows = check(&open);
         assert_eq!(rows.len(), if source.contains("filter") { 120 } else { 100 });
@@ -391,6 +394,35 @@ fn new_files_and_whole_lines_are_followed() {
     let source_text = "format = \"csv\"\nfollow = true";
     let mut again = files.open_source(source_text, Some(&position)).expect("opened");
     assert_eq!(rest(again.as_mut(), 100).len(), 1, "the checkpoint has not read the new file");
+}
+
+#[test]
+fn a_link_that_is_swapped_in_while_it_is_followed_does_not_lead_out() {
+    let files = directory("rows.csv", as_csv);
+    let mut source = followed(&files);
+    rest(source.as_mut(), 100);
+    let (part, secret) = (files.path.join("part-0.csv"), files.directory.path().join("secret.csv"));
+    // What follows is what the source has not read.
+    let mut text = std::fs::read_to_string(&part).expect("text");
+    text.push_str("7,x,,200\n");
+    std::fs::write(&secret, text).expect("written");
+    std::fs::remove_file(&part).expect("removed");
+    std::os::unix::fs::symlink(&secret, &part).expect("linked");
+    std::os::unix::fs::symlink(&secret, files.path.join("part-9.csv")).expect("linked");
+    std::fs::write(files.path.join("part-8.csv"), "at,other,name,id\n1,x,,300\n").expect("written");
+    let rows = after_a_look(source.as_mut());
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert!(rows[0].0.contains("\"id\":300"), "{rows:?}");
+}
+
+#[test]
+fn a_source_outside_of_what_is_granted_is_not_opened() {
+    let files = Files::new("rows.csv", b"id,name,at\n1,,1\n");
+    let mut config = files.config("");
+    config.directories = Directories::only([files.directory.path().join("in")]);
+    let error = crate::source::inspect(&config.sources[0], &config.directories).err();
+    let error = error.expect("refused").to_string();
+    assert!(error.contains("--allow-dir"), "{error}");
 }
 
 #[test]

@@ -164,6 +164,7 @@ mod seam;
 mod store;
 mod table_rows;
 mod table_sink;
+mod table_source;
 mod timers;
 mod undo;
 mod value_column;
@@ -198,6 +199,7 @@ pub use store::{
 };
 pub use table_rows::read_table;
 pub use table_sink::{TableSink, TableSinkDescriptor, TableSinkWriter, has_output};
+pub use table_source::{TableRows, TableSource, TableVersion};
 pub use timers::{DueTimers, Timers};
 pub use value_state::ValueState;
 

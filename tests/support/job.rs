@@ -30,6 +30,8 @@ pub(crate) struct Job {
     directory: TempDir,
     /// By section and key, in TOML. The section of the keys before all tables is "".
     settings: BTreeMap<(String, String), String>,
+    /// Of `howdah run`.
+    arguments: Vec<String>,
     /// The rows that its operator emits.
     pub(crate) output_shape: Shape,
     /// The rows of its state table.
@@ -107,6 +109,7 @@ impl Job {
         let job = Self {
             directory,
             settings: BTreeMap::new(),
+            arguments: Vec::new(),
             output_shape: Shape::EMPTY,
             state_shape: Shape::EMPTY,
             state: "",
@@ -138,6 +141,12 @@ impl Job {
     /// Leaves a key of the pipeline file out.
     pub(crate) fn without(mut self, section: &str, key: &str) -> Self {
         self.settings.remove(&(section.to_owned(), key.to_owned()));
+        self
+    }
+
+    /// Adds an argument to each run.
+    pub(crate) fn argument(mut self, argument: &str) -> Self {
+        self.arguments.push(argument.to_owned());
         self
     }
 
@@ -179,7 +188,8 @@ impl Job {
     /// `howdah run` of this job.
     pub(crate) fn run_command(&self, arguments: &[&str]) -> Command {
         let mut command = howdah();
-        command.arg("run").arg(self.file()).args(["--output", "json"]).args(arguments);
+        command.arg("run").arg(self.file()).args(["--output", "json"]);
+        command.args(&self.arguments).args(arguments);
         command
     }
 

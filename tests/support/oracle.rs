@@ -79,6 +79,22 @@ pub(crate) fn check_table(
     assert!(printed["predicates"].as_u64().unwrap() > 0, "{printed}");
 }
 
+/// The rows of any table as pypaimon reads them, sorted as texts.
+pub(crate) fn table_rows(warehouse: &Path, table: &str, columns: &[&str]) -> Vec<Row> {
+    let printed = run(script("table_rows.py").arg(warehouse).arg(table).args(columns));
+    let mut rows: Vec<Row> = serde_json::from_value(printed).unwrap();
+    rows.sort();
+    rows
+}
+
+/// Has pypaimon write a table of `id` and `name`, with a commit for each batch.
+pub(crate) fn write_table(warehouse: &Path, table: &str, key: &[&str], batches: &Value) {
+    let wanted = tempfile::NamedTempFile::new().unwrap();
+    let json = serde_json::json!({ "key": key, "batches": batches });
+    std::fs::write(wanted.path(), json.to_string()).unwrap();
+    run(script("write_table.py").arg(warehouse).arg(table).arg(wanted.path()));
+}
+
 fn state_table(job: &Job) -> String {
     let text = job.state("ls", &["--output", "json"]);
     let line: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();

@@ -14,10 +14,18 @@
 //! snapshot-retained-ms = 60000    # 5000 at least
 //!
 //! [source]
-//! connector = "file"              # or nexmark: events of that benchmark, generated
+//! connector = "file"              # paimon: `path` is a warehouse; http; nexmark: generated events
 //! path = "events.csv"             # a file, a directory, or a pattern as in "in/*.csv"
 //! format = "csv"                  # csv, ndjson or parquet; unless stated, what the extension says
-//! follow = false                  # go on with new files and lines, of a directory or pattern
+//! follow = false                  # go on with new files and lines, of a directory or pattern, or
+//!                                 # with new snapshots
+//! table = "default.bids"          # with connector = "paimon"
+//! port = 8080                     # with connector = "http", as the next ones
+//! acknowledge = "checkpoint"      # or "received"
+//! body-bytes = 8388608
+//! body-rows = 100000
+//! connections = 64
+//! pending-bytes = 67108864
 //! event-time = "date_time"
 //! watermark-delay-ms = 4000
 //! on-error = "fail"               # fail, skip or dead-letter
@@ -228,6 +236,10 @@ pub enum FinalNewline {
 pub enum SourceConnector {
     /// A file, or those of a directory.
     File,
+    /// A Paimon table.
+    Paimon,
+    /// Rows that are sent to a port.
+    Http,
     /// Events of the Nexmark benchmark, generated in the process.
     Nexmark {
         /// How many; `None`: it goes on for ever.
@@ -240,6 +252,8 @@ impl SourceConnector {
     pub fn name(self) -> &'static str {
         match self {
             Self::File => "file",
+            Self::Paimon => "paimon",
+            Self::Http => "http",
             Self::Nexmark { .. } => "nexmark",
         }
     }
@@ -252,12 +266,18 @@ pub struct SourceConfig {
     pub name: String,
     /// What kind of source.
     pub connector: SourceConnector,
-    /// The file, a directory, or a path whose last part is a pattern with `*` and `?`. Of a source
+    /// The file, a directory, or a path whose last part is a pattern with `*` and `?`; the warehouse
+    /// of a table. Of a source
     /// that reads no files the name of its connector.
     pub path: Located<PathBuf>,
-    /// Whether new files and lines are waited for, where there are several files.
+    /// The port of an HTTP source.
+    pub http: Option<HttpConfig>,
+    /// The table in the warehouse that the path is.
+    pub table: Option<TableName>,
+    /// Whether new files and lines are waited for, where there are several files; or new snapshots of
+    /// a table.
     pub follow: bool,
-    /// The path as the pipeline file writes it.
+    /// The path as the pipeline file writes it, of a table that of the table.
     pub stated_path: String,
     /// Its format.
     pub format: Format,
@@ -378,13 +398,53 @@ pub struct SinkConfig {
     pub format: Format,
 }
 
-/// A table that rows are written to.
+/// A port of the loopback address that rows are sent to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TableConfig {
+pub struct HttpConfig {
+    /// The port.
+    pub port: u16,
+    /// When rows are acknowledged.
+    pub acknowledge: Acknowledge,
+    /// The longest body.
+    pub body_bytes: usize,
+    /// The most rows of a body.
+    pub body_rows: usize,
+    /// The most requests at a time.
+    pub connections: usize,
+    /// The most bytes that wait for the pipeline.
+    pub pending_bytes: usize,
+}
+
+/// When rows that are sent are acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Acknowledge {
+    /// When a checkpoint is complete that has them.
+    Checkpoint,
+    /// At once; they are lost if the pipeline ends before a checkpoint has them.
+    Received,
+}
+
+/// The name of a Paimon table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableName {
     /// The database.
     pub database: String,
     /// The name in it.
     pub table: String,
+}
+
+impl TableName {
+    /// The directory of the table in a warehouse.
+    pub fn within(&self, warehouse: &Path) -> PathBuf {
+        warehouse.join(format!("{}.db", self.database)).join(&self.table)
+    }
+}
+
+/// A table that rows are written to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableConfig {
+    /// Which one.
+    pub name: TableName,
     /// Columns of the primary key; empty: rows are appended.
     pub primary_key: Vec<String>,
     /// Buckets of a table with a primary key that is made.
@@ -574,6 +634,12 @@ impl PipelineConfig {
 }
 
 impl SourceConfig {
+    /// The file or directory; of a table that of the table.
+    pub(crate) fn place(&self) -> PathBuf {
+        let path = &self.path.value;
+        self.table.as_ref().map_or_else(|| path.clone(), |table| table.within(path))
+    }
+
     /// The dead-letter file, if malformed rows go to one.
     pub fn dead_letter_file(&self) -> Option<&Path> {
         self.dead_letters().map(|path| path.value.as_path())
@@ -585,6 +651,16 @@ impl SourceConfig {
             OnError::DeadLetter(path) => Some(path),
             OnError::Fail | OnError::Skip => None,
         }
+    }
+}
+
+impl SinkConfig {
+    /// The directory that the sink writes to; of a table that of the table.
+    pub(crate) fn place(&self) -> Option<Located<PathBuf>> {
+        let Located { value: path, line } = self.path.as_ref()?;
+        let table = self.table.as_ref();
+        let value = table.map_or_else(|| path.clone(), |table| table.name.within(path));
+        Some(Located { value, line: *line })
     }
 }
 

@@ -66,9 +66,9 @@ pub use checkpoint::{
     SourceShape, StatePosition, StateShape,
 };
 pub use config::{
-    BatchConfig, CheckpointConfig, FilterValue, FinalNewline, Format, Located, OnError,
-    OperatorConfig, PipelineConfig, SinkConfig, SinkType, SourceConfig, SourceConnector,
-    TableConfig,
+    Acknowledge, BatchConfig, CheckpointConfig, FilterValue, FinalNewline, Format, HttpConfig,
+    Located, OnError, OperatorConfig, PipelineConfig, SinkConfig, SinkType, SourceConfig,
+    SourceConnector, TableConfig, TableName,
 };
 pub use control::{ControlClient, ControlRequest, ControlServer, Responder};
 pub use coordinator::HeldCheckpoint;

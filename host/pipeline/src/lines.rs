@@ -19,6 +19,13 @@ impl Origin {
             (SourceConnector::Nexmark { .. }, _) => {
                 Self { name: "the Nexmark generator".to_owned(), unit: "event" }
             }
+            (SourceConnector::Http, _) => {
+                let port = config.http.as_ref().map_or(0, |http| http.port);
+                Self { name: format!("the HTTP port {port}"), unit: "row" }
+            }
+            (SourceConnector::Paimon, _) => {
+                Self { name: format!("the table {}", config.stated_path), unit: "row" }
+            }
             (SourceConnector::File, Format::Parquet) => Self { name: path(), unit: "row" },
             (SourceConnector::File, Format::Csv | Format::Ndjson) => {
                 Self { name: path(), unit: "line" }

@@ -1,7 +1,7 @@
 //! Keeps the files of a pipeline where it may have them, and apart: what is written must not damage
 //! what is read or kept.
 
-use crate::config::{Located, PipelineConfig, SourceConfig, SourceConnector};
+use crate::config::{Located, PipelineConfig, SinkConfig, SourceConfig, SourceConnector};
 use crate::directory::resolve;
 use crate::error::{Error, Result};
 use crate::{checkpoint, control, dead_letter, pipeline, restore, sink};
@@ -24,9 +24,9 @@ pub(crate) fn check(config: &PipelineConfig) -> Result<()> {
     check_granted(config)?;
     let state = resolve(&config.state_directory)?;
     let sources: Vec<PathBuf> =
-        config.sources.iter().map(|source| resolve(&source.path.value)).collect::<Result<_>>()?;
-    let sinks = config.sinks.iter().filter_map(|sink| sink.path.as_ref());
-    let sinks: Vec<Located<PathBuf>> = sinks.map(located).collect::<Result<_>>()?;
+        config.sources.iter().map(|source| resolve(&source.place())).collect::<Result<_>>()?;
+    let sinks = config.sinks.iter().filter_map(SinkConfig::place);
+    let sinks: Vec<Located<PathBuf>> = sinks.map(|sink| located(&sink)).collect::<Result<_>>()?;
     let mut errors = Vec::new();
     for (index, sink) in sinks.iter().enumerate() {
         let before = sinks.get(..index).unwrap_or_default();
@@ -58,16 +58,18 @@ pub(crate) fn check(config: &PipelineConfig) -> Result<()> {
 
 /// Refuses paths that lead out of the directories that are granted.
 fn check_granted(config: &PipelineConfig) -> Result<()> {
-    let is_file = |source: &&SourceConfig| source.connector == SourceConnector::File;
-    let sources = config.sources.iter().filter(is_file).map(|source| &source.path);
-    let letters = config.sources.iter().filter_map(|source| source.dead_letters());
-    let sinks = config.sinks.iter().filter_map(|sink| sink.path.as_ref());
-    let stated = sources.chain(letters).chain(sinks);
-    let stated = stated.map(|path| (path.value.as_path(), path.line));
-    let all = std::iter::once((config.state_directory.as_path(), 1)).chain(stated);
-    let refused = all.filter_map(|(path, line)| {
-        let error = config.directories.check(path).err()?;
-        Some(error.at(&config.file, line))
+    let has_path = |source: &&SourceConfig| {
+        matches!(source.connector, SourceConnector::File | SourceConnector::Paimon)
+    };
+    let sources = config.sources.iter().filter(has_path);
+    let sources = sources.map(|source| Located { value: source.place(), ..source.path.clone() });
+    let letters = config.sources.iter().filter_map(|source| source.dead_letters().cloned());
+    let sinks = config.sinks.iter().filter_map(SinkConfig::place);
+    let state = Located { value: config.state_directory.clone(), line: 1 };
+    let all = std::iter::once(state).chain(sources).chain(letters).chain(sinks);
+    let refused = all.filter_map(|path| {
+        let error = config.directories.check(&path.value).err()?;
+        Some(error.at(&config.file, path.line))
     });
     Error::all(refused.collect())
 }

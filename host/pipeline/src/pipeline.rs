@@ -299,7 +299,9 @@ impl Pipeline {
         let open = |(config, node): (&SourceConfig, &SourceNode)| {
             let stored = checkpoint.and_then(|checkpoint| checkpoint.source(&config.name));
             let position = stored.map(|stored| &stored.position);
-            let source = source::open(config, directories, Arc::clone(&node.plan), position)?;
+            let plan = Arc::clone(&node.plan);
+            let mut source = source::open(config, directories, plan, position)?;
+            source.begin()?;
             let Some(path) = config.dead_letter_file() else { return Ok((source, None)) };
             let letters = stored.and_then(|stored| stored.dead_letters.as_ref());
             let owner = (state_directory.as_path(), config.name.as_str());

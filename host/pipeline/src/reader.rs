@@ -96,7 +96,7 @@ impl Reader {
                 port: 0,
                 batch: batch.rows,
                 timestamps: batch.event_times,
-                row_kinds: None,
+                row_kinds: batch.row_kinds,
             };
             if self.outlets.rows(&rows, &batch.lines)?.is_break() {
                 return Ok(ControlFlow::Break(()));

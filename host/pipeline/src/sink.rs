@@ -21,6 +21,7 @@ pub(crate) use encoder::{OP_COLUMN, TIMESTAMP_FORMAT};
 use howdah_runtime::{Output, OutputSpec};
 use std::path::Path;
 pub(crate) use stdout::STAGING as STDOUT_STAGING;
+pub(crate) use table::granted as granted_table;
 
 /// A place that rows go to, each of them once.
 ///

@@ -5,11 +5,14 @@ mod columnar;
 #[cfg(test)]
 mod conformance;
 mod file;
+mod http;
 mod infer;
 mod nexmark;
+mod object;
 mod plan;
 mod reject;
 mod rows;
+mod table;
 
 use crate::checkpoint::SourcePosition;
 use crate::config::{SourceConfig, SourceConnector};
@@ -37,6 +40,8 @@ const READ_FACTOR: usize = 8;
 ///   others. A source that is opened there returns exactly the others, in the same order, with
 ///   the same event times; where batches end may differ. The position survives the process, and
 ///   says all by itself where it is: no file of the connector's own may be needed beside it.
+///   A source of what others send has no such thing: what it has handed out since the last
+///   checkpoint is theirs to send again. Its position counts what they need not.
 /// - *Changed input.* What a position refers to may have changed since. A connector that cannot
 ///   go on exactly there refuses to open, with the way out, and never skips or repeats rows.
 /// - *Time.* `next` waits for no input. What is not there yet is [`Next::Idle`], and barriers
@@ -51,6 +56,12 @@ const READ_FACTOR: usize = 8;
 /// - *Errors.* After an error the source is dropped. Opening it again at the last checkpoint's
 ///   position is the recovery.
 pub(crate) trait Source: Send {
+    /// The run begins: what others see of the source may be there from now on. A source that is
+    /// opened to see whether it would run is dropped without.
+    fn begin(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// The next rows, `rows_limit` at most.
     fn next(&mut self, rows_limit: usize) -> Result<Next>;
 
@@ -88,6 +99,8 @@ pub(crate) enum Next {
 pub(crate) struct SourceBatch {
     /// With the columns of the operator's input.
     pub(crate) rows: RecordBatch,
+    /// The kind of each row, where they are of a changelog.
+    pub(crate) row_kinds: Option<Vec<u8>>,
     /// One for each row.
     pub(crate) event_times: Vec<i64>,
     /// Where each row is.
@@ -119,6 +132,8 @@ pub(crate) fn inspect(config: &SourceConfig, directories: &Directories) -> Resul
     match config.connector {
         SourceConnector::File => file::inspect(config, directories),
         SourceConnector::Nexmark { .. } => Ok(nexmark::inspect()),
+        SourceConnector::Paimon => table::inspect(config, directories),
+        SourceConnector::Http => Ok(http::inspect(config)),
     }
 }
 
@@ -134,5 +149,9 @@ pub(crate) fn open(
         SourceConnector::Nexmark { events } => {
             Ok(Box::new(nexmark::NexmarkSource::open(config, events, plan, position)?))
         }
+        SourceConnector::Paimon => {
+            Ok(Box::new(table::PaimonSource::open(config, directories, plan, position)?))
+        }
+        SourceConnector::Http => Ok(Box::new(http::HttpSource::open(config, plan, position)?)),
     }
 }

@@ -1,7 +1,7 @@
 //! `[sink]`: where to write.
 
 use super::section::Section;
-use super::{Format, Located, Node, SinkConfig, SinkType, TableConfig, to_u32};
+use super::{Format, Located, Node, SinkConfig, SinkType, TableConfig, TableName, to_u32};
 use crate::graph::{StatedInput, StatedNode};
 use std::path::Path;
 
@@ -33,7 +33,7 @@ pub(super) fn sink(node: &Node<'_>, directory: &Path) -> Option<SinkConfig> {
     let stated = section.text("path");
     let table = sink_type.and_then(|sink_type| table(section, sink_type));
     let stated_path = stated.as_ref().map(|stated| match &table {
-        Some(table) => format!("{}/{}.db/{}", stated.value, table.database, table.table),
+        Some(table) => table.name.within(Path::new(&stated.value)).display().to_string(),
         None => stated.value.clone(),
     });
     let path =
@@ -87,10 +87,19 @@ fn table(section: &Section<'_>, sink_type: SinkType) -> Option<TableConfig> {
     if sink_type != SinkType::Paimon {
         return None;
     }
-    let stated = section.required_text("table");
+    let name = table_name(section);
     let primary_key = section.texts("primary-key");
     let buckets = section.integer("buckets", 1..=BUCKETS_LIMIT);
-    let stated = stated?;
+    Some(TableConfig {
+        name: name?,
+        primary_key: primary_key.into_iter().map(|column| column.value).collect(),
+        buckets: buckets.map_or(1, to_u32),
+    })
+}
+
+/// The name of a table, with its database.
+pub(super) fn table_name(section: &Section<'_>) -> Option<TableName> {
+    let stated = section.required_text("table")?;
     let Some((database, table)) = stated.value.split_once('.') else {
         let (what, name) = (section.describe("table"), &stated.value);
         let problem =
@@ -98,10 +107,5 @@ fn table(section: &Section<'_>, sink_type: SinkType) -> Option<TableConfig> {
         section.problem(stated.line, problem);
         return None;
     };
-    Some(TableConfig {
-        database: database.to_owned(),
-        table: table.to_owned(),
-        primary_key: primary_key.into_iter().map(|column| column.value).collect(),
-        buckets: buckets.map_or(1, to_u32),
-    })
+    Some(TableName { database: database.to_owned(), table: table.to_owned() })
 }

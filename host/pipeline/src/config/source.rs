@@ -1,9 +1,10 @@
 //! `[source]`: what to read.
 
-use super::section::Section;
+use super::section::{Section, enumerate};
+use super::sink;
 use super::{
-    FilterValue, FinalNewline, Format, Located, Node, OnError, SourceConfig, SourceConnector,
-    TIME_LIMIT_MS, connectors,
+    Acknowledge, FilterValue, FinalNewline, Format, HttpConfig, Located, Node, OnError,
+    SourceConfig, SourceConnector, TIME_LIMIT_MS, connectors,
 };
 use howdah_state::ColumnType;
 use std::path::Path;
@@ -15,6 +16,13 @@ use toml::de::DeValue;
 pub(super) const KEYS: &[&str] = &[
     "connector",
     "path",
+    "table",
+    "port",
+    "acknowledge",
+    "body-bytes",
+    "body-rows",
+    "connections",
+    "pending-bytes",
     "format",
     "follow",
     "events",
@@ -28,27 +36,60 @@ pub(super) const KEYS: &[&str] = &[
     "schema",
 ];
 
+/// Keys that are not for every connector, and those that they are for.
+const CONNECTOR_KEYS: &[(&str, &[&str])] = &[
+    ("path", &["file", "paimon"]),
+    ("format", &["file"]),
+    ("follow", &["file", "paimon"]),
+    ("final-newline", &["file"]),
+    ("table", &["paimon"]),
+    ("port", &["http"]),
+    ("acknowledge", &["http"]),
+    ("body-bytes", &["http"]),
+    ("body-rows", &["http"]),
+    ("connections", &["http"]),
+    ("pending-bytes", &["http"]),
+    ("on-error", &["file", "paimon", "nexmark"]),
+    ("dead-letter", &["file", "paimon", "nexmark"]),
+    ("events", &["nexmark"]),
+];
+
+/// The most bytes of a body, and of bodies that wait.
+const HTTP_BYTES_LIMIT: u64 = 1 << 32;
+/// The most rows of a body.
+const HTTP_ROWS_LIMIT: u64 = 10_000_000;
+/// The most requests at a time.
+const HTTP_CONNECTIONS_LIMIT: u64 = 10_000;
+
 /// The most events of a generator; a number in TOML has 63 bits.
 const EVENTS_LIMIT: u64 = i64::MAX.unsigned_abs();
 
 /// What kind of source; what only other kinds have is refused.
 fn connector(section: &Section<'_>) -> SourceConnector {
-    let is_file = section.choice("connector", &[("file", true), ("nexmark", false)]);
-    let is_file = is_file.unwrap_or(true);
-    let unfit: &[&str] = match is_file {
-        true => &["events"],
-        false => &["path", "format", "follow", "final-newline"],
-    };
+    let connector = section.choice(
+        "connector",
+        &[
+            ("file", SourceConnector::File),
+            ("paimon", SourceConnector::Paimon),
+            ("http", SourceConnector::Http),
+            ("nexmark", SourceConnector::Nexmark { events: None }),
+        ],
+    );
+    let connector = connector.unwrap_or(SourceConnector::File);
     for (key, _) in section.entries() {
-        if unfit.contains(&key.value.as_str()) {
-            let other = if is_file { "nexmark" } else { "file" };
-            let what = section.describe(&key.value);
-            section.problem(key.line, format!("{what} is for connector = \"{other}\"; remove it"));
+        let of = CONNECTOR_KEYS.iter().find(|(of, _)| *of == key.value).map(|(_, of)| *of);
+        if let Some(of) = of.filter(|of| !of.contains(&connector.name())) {
+            let of: Vec<String> = of.iter().map(|name| format!("\"{name}\"")).collect();
+            let of: Vec<&str> = of.iter().map(String::as_str).collect();
+            let (what, of) = (section.describe(&key.value), enumerate(&of, "or"));
+            section.problem(key.line, format!("{what} is for connector = {of}; remove it"));
         }
     }
-    match is_file {
-        true => SourceConnector::File,
-        false => SourceConnector::Nexmark { events: section.integer("events", 0..=EVENTS_LIMIT) },
+    match connector {
+        SourceConnector::Nexmark { .. } => {
+            SourceConnector::Nexmark { events: section.integer("events", 0..=EVENTS_LIMIT) }
+        }
+        other => other,
     }
 }
 
@@ -61,8 +102,13 @@ pub(super) fn source(
     let section = &node.section;
     let connector = connector(section);
     let stated = match connector {
-        SourceConnector::File => section.required_text("path"),
+        SourceConnector::File | SourceConnector::Paimon => section.required_text("path"),
         other => Some(Located { value: other.name().to_owned(), line: section.line() }),
+    };
+    let http = (connector == SourceConnector::Http).then(|| http(section));
+    let table = match connector {
+        SourceConnector::Paimon => Some(sink::table_name(section)),
+        _ => None,
     };
     let format = section.choice("format", Format::CHOICES);
     let format = format.or((connector != SourceConnector::File).then_some(Format::Csv));
@@ -93,18 +139,33 @@ pub(super) fn source(
     let follow = section.boolean("follow").unwrap_or(false);
     let stated = stated?;
     let path = Located { value: directory.join(&stated.value), line: stated.line };
-    if follow && !connectors::has_many(&path.value) {
+    let is_file = connector == SourceConnector::File;
+    if follow && is_file && !connectors::has_many(&path.value) {
         let what = section.describe("follow");
         let problem =
             format!("{what} is for a directory, or a pattern such as \"in/*.csv\"; name one");
         section.problem(section.line(), problem);
     }
+    let table = match table {
+        None => None,
+        Some(name) => Some(name?),
+    };
+    let http = match http {
+        None => None,
+        Some(http) => Some(http?),
+    };
+    let stated_path = match &table {
+        Some(table) => table.within(Path::new(&stated.value)).display().to_string(),
+        None => stated.value,
+    };
     Some(SourceConfig {
         name: node.name_or("source"),
         connector,
         follow,
         path,
-        stated_path: stated.value,
+        http,
+        table,
+        stated_path,
         format: format?,
         event_time,
         watermark_delay_ms: watermark_delay_ms.unwrap_or(0),
@@ -114,6 +175,36 @@ pub(super) fn source(
         rate_limit_rows_per_second: rate_limit.unwrap_or(0),
         schema,
     })
+}
+
+/// The port of an HTTP source, and its limits.
+fn http(section: &Section<'_>) -> Option<HttpConfig> {
+    let choices = [("checkpoint", Acknowledge::Checkpoint), ("received", Acknowledge::Received)];
+    let acknowledge = section.choice("acknowledge", &choices).unwrap_or(Acknowledge::Checkpoint);
+    let number = |key, limit, default| {
+        let stated = section.integer(key, 1..=limit).unwrap_or(default);
+        usize::try_from(stated).unwrap_or(usize::MAX)
+    };
+    let body_bytes = number("body-bytes", HTTP_BYTES_LIMIT, 8 << 20);
+    let pending_bytes = number("pending-bytes", HTTP_BYTES_LIMIT, 64 << 20);
+    let body_rows = number("body-rows", HTTP_ROWS_LIMIT, 100_000);
+    let connections = number("connections", HTTP_CONNECTIONS_LIMIT, 64);
+    for (key, problem) in [
+        ("port", "the port of 127.0.0.1 that rows are sent to"),
+        ("schema", "the types of the columns, as there are no rows to guess them from"),
+    ] {
+        if !section.has(key) {
+            section
+                .problem(section.line(), format!("{} lacks `{key}`, {problem}", section.title()));
+        }
+    }
+    if body_bytes > pending_bytes {
+        let what = section.describe("body-bytes");
+        section.problem(section.line(), format!("{what} is more than pending-bytes; lower it"));
+    }
+    let port = section.integer("port", 1..=u64::from(u16::MAX))?;
+    let port = u16::try_from(port).ok()?;
+    Some(HttpConfig { port, acknowledge, body_bytes, body_rows, connections, pending_bytes })
 }
 
 fn on_error(node: &Node<'_>, directory: &Path, state_directory: &Path) -> OnError {

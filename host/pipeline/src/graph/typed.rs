@@ -102,7 +102,7 @@ impl Graph {
         }
         Error::all(planner.errors)?;
         let sinks = (0..config.sinks.len())
-            .map(|sink| SinkNode { output: sink_output(config, &specs, &edges, sink) });
+            .map(|sink| SinkNode { output: sink_output(config, &specs, &sources, &edges, sink) });
         let sinks = sinks.collect();
         let operators = specs.into_iter().map(|spec| OperatorNode { spec }).collect();
         Ok(Self { sources, operators, sinks, edges })
@@ -392,6 +392,12 @@ impl<'a> Planner<'a> {
         };
         let (mut all, mut edges) = (Vec::new(), Vec::new());
         for end in ends {
+            if shape.is_changelog {
+                let called = format!("source `{}`", source.name);
+                self.check_changelog(end, end.link.line, &called, |name| {
+                    shape.all(source).iter().any(|column| column.name == name)
+                });
+            }
             let Some(wanted) = self.wanted(end, || shape.all(source)) else { continue };
             let columns = (all.len()..).take(wanted.len()).collect();
             edges.push(edge(end, &wanted, columns));
@@ -415,6 +421,34 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// Refuses a changelog for those who do not take one. `has`: whether it has a column of this name.
+    fn check_changelog(
+        &mut self,
+        end: &End<'a>,
+        line: u32,
+        called: &str,
+        has: impl FnOnce(&str) -> bool,
+    ) {
+        match end.input {
+            None if has(OP_COLUMN) => {
+                let message = format!(
+                    "{called} has a field `{OP_COLUMN}`, the name of the column for row kinds; \
+                     rename it"
+                );
+                self.error(line, message);
+            }
+            Some((_, input)) if !input.changelog => {
+                let message = format!(
+                    "{called} is a changelog, whose rows may take back others; the input `{}` takes \
+                     inserts alone",
+                    input.name
+                );
+                self.error(end.link.line, message);
+            }
+            _ => {}
+        }
+    }
+
     /// The edge of a link from an operator.
     fn operator_edge(&mut self, end: &End<'a>) -> Option<Edge> {
         let (_, output) = end.output?;
@@ -424,23 +458,11 @@ impl<'a> Planner<'a> {
             [_] => format!("the output of operator `{}`", operator.name),
             _ => format!("the output `{}` of operator `{}`", output.name, operator.name),
         };
-        match end.input {
-            None if output.changelog && output.fields.iter().any(|it| it.name == OP_COLUMN) => {
-                let message = format!(
-                    "{called} has a field `{OP_COLUMN}`, the name of the column for row kinds; \
-                     rename it"
-                );
-                self.error(operator.component.line, message);
-            }
-            Some((_, input)) if output.changelog && !input.changelog => {
-                let message = format!(
-                    "{called} is a changelog, whose rows may take back others; the input `{}` takes \
-                     inserts alone",
-                    input.name
-                );
-                self.error(end.link.line, message);
-            }
-            _ => {}
+        if output.changelog {
+            let line = operator.component.line;
+            self.check_changelog(end, line, &called, |name| {
+                output.fields.iter().any(|field| field.name == name)
+            });
         }
         let wanted = self.wanted(end, || output.fields.clone())?;
         match fields::project(self.config, &wanted, &output.fields, &called) {
@@ -500,6 +522,7 @@ fn edge(end: &End<'_>, wanted: &[Wanted], columns: Vec<usize>) -> Edge {
 fn sink_output(
     config: &PipelineConfig,
     specs: &[OperatorSpec],
+    sources: &[SourceNode],
     edges: &[Edge],
     sink: usize,
 ) -> Option<OutputSpec> {
@@ -511,7 +534,8 @@ fn sink_output(
         }
         Producer::Source(source) => {
             let name = config.sources.get(source)?.name.clone();
-            Some(OutputSpec { name, fields: edge.fields.clone(), changelog: false })
+            let changelog = sources.get(source)?.plan.is_changelog();
+            Some(OutputSpec { name, fields: edge.fields.clone(), changelog })
         }
     }
 }

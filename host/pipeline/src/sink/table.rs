@@ -5,7 +5,7 @@
 
 use super::{Opening, Sink, SinkWriter};
 use crate::checkpoint::SinkHandle;
-use crate::config::TableConfig;
+use crate::config::{TableConfig, TableName};
 use crate::connector::Kept;
 use crate::error::{Error, ErrorKind, Result};
 use crate::grants::Directories;
@@ -48,9 +48,9 @@ impl Table {
         }
         Ok(Self {
             sink: TableSink::open(&TableSinkDescriptor {
-                warehouse: granted(&path.value, config, opening.directories)?,
-                database: config.database.clone(),
-                table: config.table.clone(),
+                warehouse: granted(&path.value, &config.name, opening.directories)?,
+                database: config.name.database.clone(),
+                table: config.name.table.clone(),
                 sink: opening.pipeline.to_owned(),
                 columns: output.fields.clone(),
                 primary_key: config.primary_key.clone(),
@@ -68,14 +68,18 @@ pub(super) fn has_output(
     pipeline: &str,
     directories: &Directories,
 ) -> Result<bool> {
-    let warehouse = granted(warehouse, config, directories)?;
-    Ok(howdah_state::has_output(&warehouse, &config.database, &config.table, pipeline)?)
+    let warehouse = granted(warehouse, &config.name, directories)?;
+    let TableName { database, table } = &config.name;
+    Ok(howdah_state::has_output(&warehouse, database, table, pipeline)?)
 }
 
 /// Where the warehouse is. It must be granted, and the table in it, too.
-fn granted(warehouse: &Path, config: &TableConfig, directories: &Directories) -> Result<PathBuf> {
-    let TableConfig { database, table, .. } = config;
-    directories.check(&warehouse.join(format!("{database}.db")).join(table))?;
+pub(crate) fn granted(
+    warehouse: &Path,
+    name: &TableName,
+    directories: &Directories,
+) -> Result<PathBuf> {
+    directories.check(&name.within(warehouse))?;
     directories.check(warehouse)
 }
 

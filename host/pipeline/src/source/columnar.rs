@@ -20,6 +20,12 @@ use arrow_schema::{DataType, SchemaRef};
 use howdah_state::{Column, ColumnType};
 use std::sync::Arc;
 
+/// Kinds of rows, as the contract with operators numbers them.
+const INSERT: u8 = 0;
+const UPDATE_BEFORE: u8 = 1;
+const UPDATE_AFTER: u8 = 2;
+const DELETE: u8 = 3;
+
 /// The type that a column is read as. Where values may not fit (timestamps finer
 /// than a millisecond, large unsigned numbers), each is checked.
 pub(super) fn read_type(data_type: &DataType) -> Option<ColumnType> {
@@ -52,6 +58,16 @@ impl Columnar {
 
     /// The batch of the plan from rows as the source has them; `first` is the number of the first of them, from 1.
     pub(super) fn take(&mut self, batch: &RecordBatch, first: u64) -> Result<SourceBatch> {
+        self.take_changes(batch, None, first)
+    }
+
+    /// The same of rows with kinds.
+    pub(super) fn take_changes(
+        &mut self,
+        batch: &RecordBatch,
+        kinds: Option<&[u8]>,
+        first: u64,
+    ) -> Result<SourceBatch> {
         let columns = self.plan.columns();
         let mut read = Vec::with_capacity(columns.len());
         let mut kept = vec![true; batch.num_rows()];
@@ -65,6 +81,8 @@ impl Columnar {
         }
         let filtered = kept.iter().filter(|kept| !**kept).count();
         self.set_aside(batch, first, &read, &mut kept)?;
+        let whole_updates = self.plan.filter().is_empty();
+        let row_kinds = kinds.map(|kinds| kinds_of_kept(kinds, &kept, whole_updates));
         let numbers = (first..).zip(&kept);
         let lines: Vec<u64> =
             numbers.filter(|(_, kept)| **kept).map(|(number, _)| number).collect();
@@ -77,7 +95,8 @@ impl Columnar {
         let (rows, event_times) = self.plan.project(&read, lines.len())?;
         let filtered = u64::try_from(filtered).unwrap_or(u64::MAX);
         let lines = Lines::new(self.rejects.origin(), lines);
-        Ok(SourceBatch { rows, event_times, lines, filtered, rejected: self.rejects.take() })
+        let rejected = self.rejects.take();
+        Ok(SourceBatch { rows, row_kinds, event_times, lines, filtered, rejected })
     }
 
     /// A column as the type that it is read as; a value that does not fit is null.
@@ -126,6 +145,18 @@ impl Columnar {
         }
         Ok(())
     }
+}
+
+/// The kinds of the rows that are kept. Where a filter may keep one half of an update, halves are rows
+/// of their own: one is deleted, one inserted.
+fn kinds_of_kept(kinds: &[u8], kept: &[bool], whole_updates: bool) -> Vec<u8> {
+    let kinds = kinds.iter().zip(kept).filter(|(_, kept)| **kept).map(|(kind, _)| *kind);
+    let half = |kind| match kind {
+        UPDATE_BEFORE => DELETE,
+        UPDATE_AFTER => INSERT,
+        other => other,
+    };
+    if whole_updates { kinds.collect() } else { kinds.map(half).collect() }
 }
 
 /// Casts; a value that would change is null.

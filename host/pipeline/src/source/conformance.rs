@@ -8,7 +8,7 @@ use arrow_array::RecordBatch;
 /// A connector under test: opens the same input at a position.
 pub(super) type Open<'a> = &'a dyn Fn(Option<&SourcePosition>) -> Result<Box<dyn Source>>;
 
-/// A row, as text, and its event time.
+/// A row, as text, with its kind where it is of a changelog; and its event time.
 pub(super) type Row = (String, i64);
 
 /// Runs all of it; returns the rows.
@@ -30,6 +30,8 @@ pub(super) fn rest(source: &mut dyn Source, limit: usize) -> Vec<Row> {
             Next::Batch(batch) => {
                 assert!(batch.rows.num_rows() <= limit, "a batch has {limit} rows at most");
                 assert_eq!(batch.event_times.len(), batch.rows.num_rows());
+                let kinds = batch.row_kinds.as_ref();
+                assert!(kinds.is_none_or(|kinds| kinds.len() == batch.rows.num_rows()));
                 let places = batch.lines.iter().count();
                 assert_eq!(places, batch.rows.num_rows(), "every row has its place");
                 let kept = u64::try_from(batch.rows.num_rows()).expect("small");
@@ -58,7 +60,12 @@ fn rows_of(batch: &SourceBatch) -> Vec<Row> {
         writer.finish().expect("written");
         String::from_utf8(text).expect("text")
     };
-    let rows = (0..batch.rows.num_rows()).map(|row| text(&batch.rows.slice(row, 1)));
+    let kind = |row: usize| {
+        let kind = usize::from(batch.row_kinds.as_ref()?[row]);
+        Some(["+I ", "-U ", "+U ", "-D "][kind])
+    };
+    let row = |row| kind(row).unwrap_or_default().to_owned() + &text(&batch.rows.slice(row, 1));
+    let rows = (0..batch.rows.num_rows()).map(row);
     rows.zip(batch.event_times.iter().copied()).collect()
 }
 

@@ -4,6 +4,7 @@ use super::column_builder::{ColumnBuilder, Scalar, Value};
 use super::columnar::read_type;
 use crate::config::{FilterValue, Located, SourceConfig};
 use crate::error::{Error, Result, suggestion, suggestion_or_list};
+use crate::lines::Origin;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMillisecondType};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -20,6 +21,8 @@ pub(crate) struct FileShape {
     pub(super) open: bool,
     /// Whether the types are the file's own; otherwise guesses from a sample.
     pub(super) typed: bool,
+    /// Whether rows have kinds, and may take back others.
+    pub(crate) is_changelog: bool,
 }
 
 /// A column of a file.
@@ -37,7 +40,12 @@ impl FileShape {
             name: field.name().clone(),
             column_type: read_type(field.data_type()),
         };
-        Self { columns: schema.fields().iter().map(column).collect(), open: false, typed: true }
+        Self {
+            columns: schema.fields().iter().map(column).collect(),
+            open: false,
+            typed: true,
+            is_changelog: false,
+        }
     }
 
     fn find(&self, name: &str) -> Option<&FileColumn> {
@@ -90,6 +98,7 @@ pub(crate) struct Plan {
     fields: Vec<usize>,
     /// The fields that are wanted.
     schema: SchemaRef,
+    is_changelog: bool,
 }
 
 impl Plan {
@@ -116,7 +125,8 @@ impl Plan {
         let event_time = resolver.event_time()?;
         let columns = resolver.nullability(wanted, &fields, filter.len(), event_time);
         let schema = wanted.iter().map(|wanted| wanted.field.to_arrow()).collect::<Fields>();
-        Ok(Self { columns, filter, event_time, fields, schema: Arc::new(Schema::new(schema)) })
+        let (schema, is_changelog) = (Arc::new(Schema::new(schema)), shape.is_changelog);
+        Ok(Self { columns, filter, event_time, fields, schema, is_changelog })
     }
 
     /// The columns of the file that are read.
@@ -155,6 +165,11 @@ impl Plan {
         let batch =
             RecordBatch::try_new_with_options(SchemaRef::clone(&self.schema), projected, &options)?;
         Ok((batch, event_times))
+    }
+
+    /// Whether rows have kinds.
+    pub(crate) fn is_changelog(&self) -> bool {
+        self.is_changelog
     }
 
     /// Whether rows have event times.
@@ -371,8 +386,8 @@ impl Resolver<'_> {
         Error::config(self.pipeline_file, line, message)
     }
 
-    fn file(&self) -> std::path::Display<'_> {
-        self.source.path.value.display()
+    fn file(&self) -> String {
+        Origin::of(self.source).to_string()
     }
 }
 

@@ -33,14 +33,14 @@ impl Rows {
         &mut self,
         line: u64,
         mut value: impl FnMut(usize) -> Value<'v>,
-    ) -> Result<(), String> {
+    ) -> Result<(), BadValue> {
         let filter = self.plan.filter();
         for (index, builder) in self.builders.iter_mut().enumerate() {
             let wrong = builder.append(value(index)).err();
             if let Some(error) = wrong {
-                let message = describe(&builder.column().name, error);
+                let column = builder.column().name.clone();
                 self.truncate();
-                return Err(message);
+                return Err(BadValue { reason: describe(&column, error), column });
             }
             if filter.get(index).is_some_and(|wanted| !builder.last_is(wanted)) {
                 self.truncate();
@@ -77,7 +77,8 @@ impl Rows {
         let (rows, event_times) = self.plan.project(&columns, lines.len())?;
         let filtered = u64::try_from(filtered).unwrap_or(u64::MAX);
         let lines = Lines::new(rejects.origin(), lines);
-        Ok(SourceBatch { rows, event_times, lines, filtered, rejected: rejects.take() })
+        let rejected = rejects.take();
+        Ok(SourceBatch { rows, row_kinds: None, event_times, lines, filtered, rejected })
     }
 
     fn read(&self) -> usize {
@@ -89,6 +90,14 @@ impl Rows {
             builder.truncate(self.lines.len());
         }
     }
+}
+
+/// A value that its column cannot take.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct BadValue {
+    pub(super) column: String,
+    /// Names the column, too.
+    pub(super) reason: String,
 }
 
 /// What is wrong with the value of a column.

@@ -35,7 +35,8 @@ pub(super) fn inspect(place: &Place) -> Result<FileShape> {
     let columns = header.names.into_iter().zip(guesses);
     let columns =
         columns.map(|(name, guess)| FileColumn { name, column_type: guess.column_type() });
-    Ok(FileShape { columns: columns.collect(), open: false, typed: false })
+    let columns = columns.collect();
+    Ok(FileShape { columns, open: false, typed: false, is_changelog: false })
 }
 
 /// Splits the next record, reading more where needed.
@@ -192,7 +193,7 @@ impl CsvSource {
                 Some(place) => record.value(available, *place),
                 None => Value::Null,
             };
-            rows.append(self.position.lines + 1, value).err()
+            rows.append(self.position.lines + 1, value).err().map(|bad| bad.reason)
         };
         match refused {
             Some(reason) => self.set_aside(rows, length, reason),

@@ -1,7 +1,5 @@
 //! One JSON object a line.
 
-mod object;
-
 use super::chunk::{ChunkReader, RECORD_LIMIT_BYTES, resume};
 use super::{FilePosition, FileReader, Growth};
 use crate::config::{FinalNewline, SourceConfig};
@@ -9,10 +7,10 @@ use crate::error::{Error, Result};
 use crate::place::Place;
 use crate::source::SourceBatch;
 use crate::source::infer::{Guess, SAMPLE_ROWS};
+use crate::source::object::{self, Object};
 use crate::source::plan::{FileColumn, FileShape, Plan};
 use crate::source::reject::Rejects;
 use crate::source::rows::Rows;
-use object::Object;
 use std::sync::Arc;
 
 /// The objects of a sample say what the columns are called and what they seem to be.
@@ -49,7 +47,8 @@ pub(super) fn inspect(place: &Place) -> Result<FileShape> {
     }
     let column =
         |(name, guess): (String, Guess)| FileColumn { name, column_type: guess.column_type() };
-    Ok(FileShape { columns: columns.into_iter().map(column).collect(), open: true, typed: false })
+    let columns = columns.into_iter().map(column).collect();
+    Ok(FileShape { columns, open: true, typed: false, is_changelog: false })
 }
 
 /// What is at the front of a reader.
@@ -144,7 +143,10 @@ impl FileReader for NdjsonSource {
                     if !text.trim_ascii().is_empty() {
                         let object = &mut self.object;
                         let refused = match object.parse(text) {
-                            Ok(()) => rows.append(number, |column| object.value(column)).err(),
+                            Ok(()) => {
+                                let appended = rows.append(number, |column| object.value(column));
+                                appended.err().map(|bad| bad.reason)
+                            }
                             Err(reason) if terminated => Some(reason),
                             Err(reason) => Some(cut_off(&reason, self.final_newline)),
                         };

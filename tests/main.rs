@@ -40,5 +40,6 @@ mod restarts;
 mod second_run;
 mod state_commands;
 mod stop;
+mod table_kills;
 mod table_source;
 mod wasi;

@@ -60,7 +60,12 @@ struct Pending {
 struct PortPending {
     rows: Vec<Rows>,
     count: usize,
+    bytes: usize,
 }
+
+/// Rows of as many bytes are not put together with others, however few they are: they are copied
+/// into the memory of the operator, which has a limit.
+const GATHERED_LIMIT_BYTES: usize = 8 << 20;
 
 /// Wait of a subtask for messages, at most, when something else can happen meanwhile: a timer
 /// comes due, or a checkpoint is complete.
@@ -192,8 +197,13 @@ impl Subtask {
 
     fn gather(&mut self, pending: &mut Pending, port: u32, rows: Rows) -> Result<ControlFlow<()>> {
         let count = rows.batch.num_rows();
+        let bytes = rows.batch.get_array_memory_size();
         let batch_rows = self.batch_rows;
-        let is_full = |port: &PortPending| port.count > 0 && port.count + count > batch_rows;
+        let is_full = |port: &PortPending| {
+            port.count > 0
+                && (port.count + count > batch_rows
+                    || port.bytes.saturating_add(bytes) > GATHERED_LIMIT_BYTES)
+        };
         let flow = if pending.port(port).is_some_and(|port| is_full(port)) {
             self.flush(pending)?
         } else {
@@ -206,6 +216,7 @@ impl Subtask {
             return Err(Error::internal(format!("rows of the input {port}, which there is not")));
         };
         pending.count += count;
+        pending.bytes = pending.bytes.saturating_add(bytes);
         pending.rows.push(rows);
         Ok(flow)
     }
@@ -395,7 +406,7 @@ impl Pending {
 impl PortPending {
     /// All that waits, as one batch.
     fn take(&mut self) -> Result<Option<Rows>> {
-        self.count = 0;
+        (self.count, self.bytes) = (0, 0);
         if self.rows.len() < 2 {
             return Ok(self.rows.pop());
         }
@@ -448,7 +459,8 @@ mod tests {
 
     #[test]
     fn gathered_rows_become_one_batch_with_the_lowest_watermark() {
-        let mut pending = PortPending { rows: vec![rows(&[1, 2], 10), rows(&[2], 20)], count: 3 };
+        let mut pending =
+            PortPending { rows: vec![rows(&[1, 2], 10), rows(&[2], 20)], count: 3, bytes: 0 };
         let whole = pending.take().expect("one batch").expect("rows");
         let keys = whole.batch.column(0).as_primitive::<Int64Type>().values();
         assert_eq!(keys.as_ref(), [1, 2, 2]);

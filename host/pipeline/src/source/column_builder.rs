@@ -111,6 +111,15 @@ impl ColumnBuilder {
         self.validity.len()
     }
 
+    /// Bytes of its texts, or bytes; 0 of a column of fixed width.
+    #[inline]
+    pub(super) fn text_bytes(&self) -> usize {
+        match &self.values {
+            Values::Bytes { data, .. } => data.len(),
+            _ => 0,
+        }
+    }
+
     /// Appends the value of a row. After an error the builder is as before.
     pub(super) fn append(&mut self, value: Value<'_>) -> Result<(), ValueError> {
         let appended = match value {

@@ -8,6 +8,9 @@ use crate::lines::Lines;
 use crate::source::reject::Rejects;
 use std::sync::Arc;
 
+/// A batch with as many bytes of text in it is full: rows may be a thousand times as long as usual.
+const BATCH_LIMIT_BYTES: usize = 4 << 20;
+
 /// Rows of the batch that is being read.
 #[derive(Debug)]
 pub(super) struct Rows {
@@ -59,7 +62,10 @@ impl Rows {
 
     /// Whether a batch of `rows_limit` rows is full, or long enough under way.
     pub(super) fn is_full(&self, rows_limit: usize) -> bool {
-        self.lines.len() >= rows_limit || self.read() >= rows_limit.saturating_mul(READ_FACTOR)
+        self.lines.len() >= rows_limit
+            || self.read() >= rows_limit.saturating_mul(READ_FACTOR)
+            || self.builders.iter().map(ColumnBuilder::text_bytes).sum::<usize>()
+                >= BATCH_LIMIT_BYTES
     }
 
     /// Whether no row was read.

@@ -1,6 +1,7 @@
 //! A pipeline from its beginning to its end.
 
 use crate::common::{Bench, bids, csv, last_bids};
+use howdah_operator_artifacts::SCRIPTED;
 use howdah_pipeline::{Event, StartFrom};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -43,6 +44,25 @@ fn every_format_and_parallelism_gives_the_same_result() {
             assert_eq!(bench.output(), last_bids(&bids), "{name}, parallelism {parallelism}");
         }
     }
+}
+
+#[test]
+fn rows_of_a_mebibyte_are_gathered_by_their_bytes() {
+    const ROWS: usize = 64;
+    let mut bench = Bench::new();
+    let long = "k".repeat(1 << 20);
+    let line = |row: usize| format!("{{\"row\":{row},\"text\":\"{long}{row}\"}}\n");
+    bench.write("rows.ndjson", (0..ROWS).map(line).collect::<String>());
+    bench.source = "path = \"rows.ndjson\"\n".into();
+    // It has the default limit of memory, as much as the file.
+    bench.operator = format!(
+        "name = \"o\"\ncomponent = \"{SCRIPTED}\"\nbatch = {{ wait-ms = 50 }}\n\
+         config = {{ columns = {{ fields = [[\"row\", \"int64\", false], [\"text\", \"utf8\", false]], \
+         key = [\"row\"], through = \"value\", keys = \"current\" }} }}\n"
+    );
+    let summary = bench.run().expect("a summary");
+    assert_eq!((summary.rows_in, summary.rows_out), (ROWS as u64, ROWS as u64));
+    assert_eq!(summary.states[0].metrics.rows, ROWS as u64);
 }
 
 #[test]

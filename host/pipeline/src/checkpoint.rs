@@ -312,6 +312,10 @@ pub struct OperatorCheckpoint {
     /// CRC-32 of its configuration, as JSON. Older documents do not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_crc32: Option<u32>,
+    /// Its watermark, in milliseconds since the Unix epoch: the highest of its subtasks. `None`: it
+    /// had none, or the document is older; then it is what those of its inputs come to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watermark: Option<i64>,
     /// One for each of its states, and of its families of timers.
     pub states: Vec<StatePosition>,
 }

@@ -28,6 +28,7 @@
 //! pending-bytes = 67108864
 //! event-time = "date_time"
 //! watermark-delay-ms = 4000
+//! idle-after-ms = 0               # without rows for so long, it holds no watermark back; 0: it does
 //! on-error = "fail"               # fail, skip or dead-letter
 //! dead-letter = "bad.ndjson"      # only with on-error = "dead-letter"
 //! final-newline = "required"      # or optional
@@ -285,6 +286,9 @@ pub struct SourceConfig {
     pub event_time: Option<Located<String>>,
     /// How far event times may lag behind the highest one seen.
     pub watermark_delay_ms: u64,
+    /// After how long without rows operators do not wait for its watermark, until its next row; 0:
+    /// they always do.
+    pub idle_after_ms: u64,
     /// What to do about a malformed row.
     pub on_error: OnError,
     /// Whether the last row must end with a line break.

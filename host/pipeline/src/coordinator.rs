@@ -65,6 +65,10 @@ pub(crate) enum Report {
     Frozen {
         /// Of which checkpoint.
         checkpoint: u64,
+        /// Of which operator.
+        operator: usize,
+        /// Where it was; `i64::MIN`: it has none yet.
+        watermark: i64,
     },
     /// A sink has prepared a producer's output at a barrier.
     Staged {
@@ -204,6 +208,9 @@ struct InFlight {
     /// One for each source.
     sources: Vec<Option<SourceState>>,
     frozen: usize,
+    /// For each operator the highest of its subtasks: none of them goes back, also when they are more
+    /// or fewer.
+    watermarks: Vec<i64>,
     /// For each sink what is prepared, with who writes it, and how many had nothing.
     staged: Vec<(Vec<(u32, SinkHandle)>, usize)>,
     /// Each with the number of its operator.
@@ -371,6 +378,7 @@ impl Coordinator {
             requested: std::mem::take(&mut self.requested),
             sources: self.links.commands.iter().map(|_| None).collect(),
             frozen: 0,
+            watermarks: vec![i64::MIN; self.settings.operators.len()],
             staged: self.settings.producers.iter().map(|_| (Vec::new(), 0)).collect(),
             states: Vec::new(),
         });
@@ -404,7 +412,13 @@ impl Coordinator {
                 let known = self.flight(checkpoint)?.sources.get_mut(source);
                 *known.ok_or_else(unknown)? = Some(state);
             }
-            Report::Frozen { checkpoint } => self.flight(checkpoint)?.frozen += 1,
+            Report::Frozen { checkpoint, operator, watermark } => {
+                let flight = self.flight(checkpoint)?;
+                flight.frozen += 1;
+                let unknown = || Error::internal(format!("a report of operator {operator}"));
+                let highest = flight.watermarks.get_mut(operator).ok_or_else(unknown)?;
+                *highest = watermark.max(*highest);
+            }
             Report::Staged { checkpoint, sink, subtask, handle } => {
                 let unknown = || Error::internal(format!("a report of sink {sink}"));
                 let (handles, without) =
@@ -528,7 +542,8 @@ impl Coordinator {
                 operator.states.push(state);
             }
         }
-        for operator in &mut operators {
+        for (operator, watermark) in operators.iter_mut().zip(flight.watermarks) {
+            operator.watermark = Some(watermark).filter(|watermark| *watermark != i64::MIN);
             operator.states.sort_unstable_by(|a, b| a.state.cmp(&b.state));
         }
         let sinks = shape.sinks.iter().zip(&self.sinks).zip(flight.staged);

@@ -26,10 +26,11 @@ pub(crate) struct Start {
 pub(crate) enum Arrival {
     /// Rows of an input.
     Rows { port: u32, rows: Rows },
-    /// The watermark of all channels has risen.
+    /// The watermark of all channels, which has risen; or is waited for again, after all were idle.
     Watermark(i64),
-    /// All channels are idle or at their end.
-    Idle,
+    /// All channels are idle or at their end. Nobody is left to wait for, so the watermark is the
+    /// highest of theirs.
+    Idle(i64),
     /// All channels have delivered this barrier.
     Barrier { checkpoint: u64, last: bool },
     /// All channels are at their end.
@@ -61,7 +62,9 @@ pub(crate) struct Alignment {
 }
 
 impl Alignment {
-    pub(crate) fn new(starts: &[Start]) -> Self {
+    /// Goes on at a watermark, which may be higher than those of the channels: one that was idle may
+    /// be behind it.
+    pub(crate) fn new(starts: &[Start], watermark: i64) -> Self {
         let channel = |start: &Start| Channel {
             port: start.port,
             watermark: start.watermark,
@@ -69,21 +72,23 @@ impl Alignment {
             idle: false,
             blocked: false,
         };
-        let mut alignment = Self {
+        Self {
             channels: starts.iter().map(channel).collect(),
             barrier: None,
-            watermark: i64::MIN,
+            watermark,
             idle: false,
             regressions: 0,
-        };
-        let all = starts.iter().map(|start| start.watermark).min();
-        alignment.watermark = alignment.lowest().or(all).unwrap_or(i64::MIN);
-        alignment
+        }
     }
 
     /// Whether this channel is to be read.
     pub(crate) fn is_open(&self, channel: usize) -> bool {
         self.channels.get(channel).is_some_and(|channel| !channel.blocked)
+    }
+
+    /// What the watermarks of all channels have come to.
+    pub(crate) fn watermark(&self) -> i64 {
+        self.watermark
     }
 
     /// Watermarks that went back, which were ignored.
@@ -147,14 +152,20 @@ impl Alignment {
     /// What the watermarks of all channels come to.
     fn combine(&mut self) -> Option<Arrival> {
         let Some(lowest) = self.lowest() else {
-            return (!std::mem::replace(&mut self.idle, true)).then_some(Arrival::Idle);
+            if std::mem::replace(&mut self.idle, true) {
+                return None;
+            }
+            // So it does not matter which of them was idle first.
+            let highest = self.channels.iter().map(|channel| channel.watermark).max();
+            self.watermark = self.watermark.max(highest.unwrap_or(i64::MIN));
+            return Some(Arrival::Idle(self.watermark));
         };
-        self.idle = false;
-        if lowest <= self.watermark {
+        let was_idle = std::mem::take(&mut self.idle);
+        if lowest <= self.watermark && !was_idle {
             return None;
         }
-        self.watermark = lowest;
-        Some(Arrival::Watermark(lowest))
+        self.watermark = self.watermark.max(lowest);
+        Some(Arrival::Watermark(self.watermark))
     }
 
     /// `None`: nothing is to be waited for.
@@ -183,9 +194,15 @@ pub(crate) enum Nothing {
 }
 
 impl Gate {
-    pub(crate) fn new(channels: Vec<(Start, Receiver<Message>)>) -> Self {
+    /// See [`Alignment::new`].
+    pub(crate) fn new(channels: Vec<(Start, Receiver<Message>)>, watermark: i64) -> Self {
         let (starts, channels): (Vec<Start>, Vec<_>) = channels.into_iter().unzip();
-        Self { alignment: Alignment::new(&starts), channels, next: 0 }
+        Self { alignment: Alignment::new(&starts, watermark), channels, next: 0 }
+    }
+
+    /// See [`Alignment::watermark`].
+    pub(crate) fn watermark(&self) -> i64 {
+        self.alignment.watermark()
     }
 
     /// See [`Alignment::regressions`].

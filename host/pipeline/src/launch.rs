@@ -22,7 +22,7 @@ use crate::restore::Restore;
 use crate::sink::{Sink, SinkMessage, SinkThread};
 use crate::source::Source;
 use crate::subtask::Subtask;
-use crate::watermark::Watermark;
+use crate::watermark::{Idleness, Watermark};
 use arrow_schema::{Fields, Schema};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use howdah_runtime::{Component, Instance};
@@ -90,7 +90,8 @@ pub(crate) struct RestoredNodes {
 
 impl RestoredNodes {
     /// The document says it of the sources. As the barrier went through everywhere behind the same
-    /// rows, an operator was where its inputs were.
+    /// rows, an operator was where its inputs were; ahead of them, if it did not wait for one that was
+    /// idle.
     pub(crate) fn of(
         config: &PipelineConfig,
         graph: &Graph,
@@ -106,10 +107,13 @@ impl RestoredNodes {
         let sources = config.sources.iter().map(|config| source(&config.name)).collect();
         let mut restored = Self { sources, operators: Vec::new() };
         // Each operator comes after those whose rows it takes.
-        for operator in 0..graph.operators.len() {
+        for (operator, config) in config.operators.iter().enumerate() {
             let inputs = graph.edges_to(Consumer::Operator(operator));
             let inputs: Vec<Restored> = inputs.iter().map(|edge| restored.at(edge.from)).collect();
-            restored.operators.push(Restored::combined(&inputs));
+            let stored = checkpoint.and_then(|checkpoint| checkpoint.operator(&config.name));
+            let stored = stored.and_then(|stored| stored.watermark).unwrap_or(i64::MIN);
+            let Restored { watermark, closed } = Restored::combined(&inputs);
+            restored.operators.push(Restored { watermark: watermark.max(stored), closed });
         }
         restored
     }
@@ -303,8 +307,8 @@ impl Launch {
             checkpoint.as_ref(),
             (self.sources, wires.sources, commands_receivers),
         );
-        let subtasks =
-            subtasks(&config, &graph, &components, &shared, (self.instances, wires.operators))?;
+        let parts = (self.instances, wires.operators, restored.operators);
+        let subtasks = subtasks(&config, &graph, &components, &shared, parts)?;
 
         // From here on the handle's drop ends what was started.
         let mut handle = Handle {
@@ -369,6 +373,7 @@ fn settings(
         name: operator.name.clone(),
         component: component.digest().to_owned(),
         config_crc32: Some(config_crc32(&operator.config)),
+        watermark: None,
         states: Vec::new(),
     });
     let subtasks = config.operators.iter().map(|operator| operator.parallelism);
@@ -416,6 +421,7 @@ fn readers(
                     meter: Meter::new(&config.name, &source.name, 0),
                 },
                 watermark,
+                idleness: Idleness::new(source.idle_after_ms),
                 dead_letters: open.dead_letters,
                 earlier_dead_letters: restored.and_then(|restored| restored.dead_letters.clone()),
                 rate_limit: RateLimit::new(source.rate_limit_rows_per_second),
@@ -430,7 +436,7 @@ fn readers(
     readers.collect()
 }
 
-type OperatorParts = (Vec<Vec<Instance>>, Vec<Vec<SubtaskWires>>);
+type OperatorParts = (Vec<Vec<Instance>>, Vec<Vec<SubtaskWires>>, Vec<Restored>);
 
 /// The subtasks of all operators, with their names.
 fn subtasks(
@@ -438,12 +444,13 @@ fn subtasks(
     graph: &Graph,
     components: &[Component],
     shared: &Shared,
-    (instances, wires): OperatorParts,
+    (instances, wires, restored): OperatorParts,
 ) -> Result<Vec<(String, Subtask)>> {
     let mut subtasks = Vec::new();
     let nodes = config.operators.iter().zip(&graph.operators).zip(components).enumerate();
-    let parts = instances.into_iter().zip(wires);
-    for ((index, ((operator, node), component)), (instances, wires)) in nodes.zip(parts) {
+    let parts = instances.into_iter().zip(wires).zip(restored);
+    for ((index, ((operator, node), component)), ((instances, wires), restored)) in nodes.zip(parts)
+    {
         let edges = graph.edges_to(Consumer::Operator(index));
         let keys: Vec<Vec<usize>> = edges.iter().map(|edge| edge.key().to_vec()).collect();
         let failed_rows = FailedRows::open(
@@ -457,9 +464,10 @@ fn subtasks(
         let mut failed_rows = failed_rows.into_iter().filter(|_| operator.isolated_rows.is_some());
         for (number, (instance, wires)) in instances.into_iter().zip(wires).enumerate() {
             let subtask = Subtask {
+                operator: index,
                 instance,
                 keys: keys.clone(),
-                gate: Gate::new(wires.inlets),
+                gate: Gate::new(wires.inlets, restored.watermark),
                 outlets: Outlets {
                     outlets: wires.outlets,
                     counters: Arc::clone(&shared.counters),
@@ -470,6 +478,7 @@ fn subtasks(
                 completed: shared.base,
                 failed_rows: failed_rows.next(),
                 timers_singled: false,
+                idle: false,
                 batch_rows: operator.batch.rows,
                 batch_wait: Duration::from_millis(operator.batch.wait_ms),
                 heeds_watermark: !node.spec.timers.is_empty() || component.handlers().watermark,

@@ -3,7 +3,7 @@
 use crate::summary::Progress;
 use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 use std::sync::Once;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// What the threads have done so far.
 #[derive(Debug, Default)]
@@ -61,7 +61,7 @@ fn describe() {
     describe_gauge!(
         WATERMARK,
         Unit::Seconds,
-        "The lowest watermark of sources, since the Unix epoch"
+        "The lowest watermark of sources that are not idle, since the Unix epoch"
     );
 }
 
@@ -71,6 +71,7 @@ pub(crate) struct SourceCounters {
     pub(crate) bytes_read: Counter,
     pub(crate) bytes_total: Counter,
     watermark: Watermark,
+    idle: AtomicBool,
 }
 
 /// A number that is read while others change it.
@@ -108,6 +109,11 @@ impl Default for Watermark {
 impl SourceCounters {
     pub(crate) fn set_watermark(&self, watermark: Option<i64>) {
         self.watermark.0.store(watermark.unwrap_or(i64::MIN), Ordering::Relaxed);
+    }
+
+    /// Whether its watermark holds nobody back.
+    pub(crate) fn set_idle(&self, idle: bool) {
+        self.idle.store(idle, Ordering::Relaxed);
     }
 }
 
@@ -153,7 +159,13 @@ impl Counters {
         let sum = |of: fn(&SourceCounters) -> &Counter| {
             self.sources.iter().map(|source| of(source).get()).sum()
         };
-        let watermarks = self.sources.iter().map(|it| it.watermark.0.load(Ordering::Relaxed));
+        let watermarks = |idle: bool| {
+            let sources = self.sources.iter();
+            let sources = sources.filter(move |it| it.idle.load(Ordering::Relaxed) == idle);
+            sources.map(|source| source.watermark.0.load(Ordering::Relaxed))
+        };
+        // As those who take their rows combine them: without idle ones, unless all are.
+        let watermark = watermarks(false).min().or_else(|| watermarks(true).max());
         let checkpoint = self.checkpoint.get();
         Progress {
             bytes_read: sum(|source| &source.bytes_read),
@@ -163,7 +175,7 @@ impl Counters {
             rows_filtered: self.rows_filtered.get(),
             rows_skipped: self.rows_skipped.get(),
             rows_dead_lettered: self.rows_dead_lettered.get(),
-            watermark: watermarks.min().filter(|watermark| *watermark != i64::MIN),
+            watermark: watermark.filter(|watermark| *watermark != i64::MIN),
             checkpoint: (checkpoint > 0).then_some(checkpoint),
         }
     }

@@ -8,8 +8,8 @@ use crate::error::Result;
 use crate::failure::Failure;
 use crate::outlet::Outlets;
 use crate::progress::Counters;
-use crate::source::{Next, Rejected, Source};
-use crate::watermark::Watermark;
+use crate::source::{Next, Rejected, Source, SourceBatch};
+use crate::watermark::{Idleness, Watermark};
 use crossbeam_channel::{Receiver, Sender};
 use howdah_runtime::Output;
 use std::ops::ControlFlow;
@@ -27,6 +27,8 @@ pub(crate) struct Reader {
     pub(crate) outlets: Outlets,
     /// `None`: rows have no event times.
     pub(crate) watermark: Option<Watermark>,
+    /// When those who take the rows need not wait for its watermark.
+    pub(crate) idleness: Idleness,
     /// Where malformed rows go that are not just counted.
     pub(crate) dead_letters: Option<DeadLetters>,
     /// Where they went in an earlier run: what is there then stays, should they go there again.
@@ -79,36 +81,69 @@ impl Reader {
             let batch = match self.source.next(rows_limit)? {
                 Next::Batch(batch) => batch,
                 Next::Idle(wait) => {
-                    idle_until = Some(clock::now() + wait);
+                    if self.nothing().is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    let now = clock::now();
+                    idle_until = Some(now + self.idleness.wait(now, wait));
                     continue;
                 }
                 Next::End => return Ok(ControlFlow::Continue(())),
             };
             let read = self.source.progress().rows.saturating_sub(rows_before);
-            self.closed = false;
-            self.set_aside(&batch.rejected)?;
-            let before = self.watermark();
-            if let Some(watermark) = &mut self.watermark {
-                watermark.observe(&batch.event_times);
-            }
-            self.count(read, batch.filtered, batch.rows.num_rows());
-            let rows = Output {
-                port: 0,
-                batch: batch.rows,
-                timestamps: batch.event_times,
-                row_kinds: batch.row_kinds,
-            };
-            if self.outlets.rows(&rows, &batch.lines)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-            let risen = self.watermark().filter(|watermark| Some(*watermark) > before);
-            if risen.is_some_and(|watermark| self.outlets.watermark(watermark).is_break()) {
+            if self.hand_on(batch, read)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
             if let Some(limit) = &mut self.rate_limit {
                 limit.spend(read);
             }
         }
+    }
+
+    /// Sends a batch on, for which so many rows were read, and the watermark after it.
+    fn hand_on(&mut self, batch: SourceBatch, read: u64) -> Result<ControlFlow<()>> {
+        self.closed = false;
+        self.set_aside(&batch.rejected)?;
+        let kept = batch.rows.num_rows();
+        let told = if kept > 0 { self.something() } else { self.nothing() };
+        if told.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        let before = self.watermark();
+        if let Some(watermark) = &mut self.watermark {
+            watermark.observe(&batch.event_times);
+        }
+        self.count(read, batch.filtered, kept);
+        let rows = Output {
+            port: 0,
+            batch: batch.rows,
+            timestamps: batch.event_times,
+            row_kinds: batch.row_kinds,
+        };
+        if self.outlets.rows(&rows, &batch.lines)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        let risen = self.watermark().filter(|watermark| Some(*watermark) > before);
+        Ok(risen.map_or(ControlFlow::Continue(()), |it| self.outlets.watermark(it)))
+    }
+
+    /// There are rows. All who take some wait for the watermark again, those too that get none of
+    /// these.
+    fn something(&mut self) -> ControlFlow<()> {
+        if !self.idleness.something() {
+            return ControlFlow::Continue(());
+        }
+        self.counters.source(self.number, |source| source.set_idle(false));
+        self.outlets.watermark(self.watermark().unwrap_or(i64::MIN))
+    }
+
+    /// There are no rows. When it has been so for long, nobody is to wait for the watermark.
+    fn nothing(&mut self) -> ControlFlow<()> {
+        if !self.idleness.nothing(clock::now()) {
+            return ControlFlow::Continue(());
+        }
+        self.counters.source(self.number, |source| source.set_idle(true));
+        self.outlets.idle()
     }
 
     /// Obeys the commands that are there, up to the one to drain; with a rate limit, or an idle source, those that come

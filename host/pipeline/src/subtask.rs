@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 /// A subtask and its channels.
 pub(crate) struct Subtask {
+    /// Of which operator.
+    pub(crate) operator: usize,
     pub(crate) instance: Instance,
     /// For each input the indices of the key columns, in key order.
     pub(crate) keys: Vec<Vec<usize>>,
@@ -37,6 +39,8 @@ pub(crate) struct Subtask {
     /// Whether the operator goes by the watermark: what it sets off must be in its place between
     /// the rows.
     pub(crate) heeds_watermark: bool,
+    /// Whether those who take the rows know that it is idle.
+    pub(crate) idle: bool,
     /// Rows that are gathered for one call of the operator.
     pub(crate) batch_rows: usize,
     /// How long rows wait for more, at most.
@@ -79,9 +83,14 @@ impl Subtask {
         while !self.failure.is_raised() {
             self.tell_of_checkpoint()?;
             let flow = match self.receive(&pending)? {
-                Ok(Arrival::Rows { port, rows }) => self.gather(&mut pending, port, rows)?,
+                Ok(Arrival::Rows { port, rows }) => {
+                    if self.wake(rows.watermark).is_break() {
+                        break;
+                    }
+                    self.gather(&mut pending, port, rows)?
+                }
                 Ok(Arrival::Watermark(watermark)) => self.watermark(&mut pending, watermark)?,
-                Ok(Arrival::Idle) => self.idle(&mut pending)?,
+                Ok(Arrival::Idle(watermark)) => self.idle(&mut pending, watermark)?,
                 Ok(Arrival::Barrier { checkpoint, last }) => {
                     self.barrier(&mut pending, checkpoint, last)?
                 }
@@ -135,6 +144,7 @@ impl Subtask {
     /// What came before the watermark is processed before anything that it sets off, and before it
     /// is passed on.
     fn watermark(&mut self, pending: &mut Pending, watermark: i64) -> Result<ControlFlow<()>> {
+        self.idle = false;
         pending.watermark = Some(watermark);
         if self.heeds_watermark || pending.is_empty() {
             return self.flush(pending);
@@ -143,11 +153,22 @@ impl Subtask {
     }
 
     /// Those who take the rows do not wait for them, either.
-    fn idle(&mut self, pending: &mut Pending) -> Result<ControlFlow<()>> {
+    fn idle(&mut self, pending: &mut Pending, watermark: i64) -> Result<ControlFlow<()>> {
+        pending.watermark = Some(watermark);
         if self.flush(pending)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
+        self.idle = true;
         Ok(self.outlets.idle())
+    }
+
+    /// Rows have come: those who take what comes of them wait for the watermark again.
+    fn wake(&mut self, watermark: i64) -> ControlFlow<()> {
+        if std::mem::take(&mut self.idle) {
+            self.outlets.watermark(watermark)
+        } else {
+            ControlFlow::Continue(())
+        }
     }
 
     /// Lets timers fire, and tells the operator of the watermark when none is left.
@@ -286,7 +307,8 @@ impl Subtask {
             failed_rows.seal(checkpoint)?;
         }
         let passed = self.outlets.barrier(checkpoint, last);
-        let reported = self.reports.send(Report::Frozen { checkpoint });
+        let (operator, watermark) = (self.operator, self.gate.watermark());
+        let reported = self.reports.send(Report::Frozen { checkpoint, operator, watermark });
         Ok(if last || passed.is_break() || reported.is_err() {
             ControlFlow::Break(())
         } else {
@@ -423,11 +445,28 @@ impl PortPending {
             whole.keys.append(&rows.keys).map_err(Error::from)?;
             whole.event_times.extend_from_slice(&rows.event_times);
             whole.lines.append(rows.lines);
-            if let (Some(whole), Some(kinds)) = (&mut whole.row_kinds, &rows.row_kinds) {
-                whole.extend_from_slice(kinds);
-            }
+            append_kinds(&mut whole, rows.row_kinds.as_deref(), rows.batch.num_rows());
         }
         Ok(Some(whole))
+    }
+}
+
+/// The kind of rows that say none.
+const INSERT: u8 = 0;
+
+/// Appends the kinds of so many rows; those of one origin may have kinds while those of another are
+/// all inserts. The batch has the rows already.
+fn append_kinds(whole: &mut Rows, kinds: Option<&[u8]>, count: usize) {
+    let before = whole.event_times.len().saturating_sub(count);
+    match (&mut whole.row_kinds, kinds) {
+        (None, None) => {}
+        (Some(whole), Some(kinds)) => whole.extend_from_slice(kinds),
+        (Some(whole), None) => whole.resize(before + count, INSERT),
+        (none, Some(kinds)) => {
+            let mut all = vec![INSERT; before];
+            all.extend_from_slice(kinds);
+            *none = Some(all);
+        }
     }
 }
 
@@ -469,5 +508,19 @@ mod tests {
         assert_eq!(whole.lines.describe().as_deref(), Some("3 rows, from line 7 to 7 of rows.csv"));
         assert_eq!(whole.row_kinds, Some(vec![2; 3]));
         assert!(pending.take().expect("nothing").is_none());
+    }
+
+    #[test]
+    fn rows_without_kinds_are_inserts_beside_those_with_kinds() {
+        let plain = |values: &[i64]| Rows { row_kinds: None, ..rows(values, 0) };
+        for (parts, expected) in [
+            (vec![plain(&[1, 2]), rows(&[3], 0)], Some(vec![0, 0, 2])),
+            (vec![rows(&[3], 0), plain(&[1, 2])], Some(vec![2, 0, 0])),
+            (vec![plain(&[1]), plain(&[2])], None),
+        ] {
+            let mut pending = PortPending { rows: parts, count: 3, bytes: 0 };
+            let whole = pending.take().expect("one batch").expect("rows");
+            assert_eq!(whole.row_kinds, expected);
+        }
     }
 }

@@ -1,4 +1,6 @@
-//! Watermarks by bounded disorder.
+//! Watermarks by bounded disorder, and when they are not to be waited for.
+
+use std::time::{Duration, Instant};
 
 /// Follows the highest event time.
 #[derive(Debug, Clone)]
@@ -28,9 +30,73 @@ impl Watermark {
     }
 }
 
+/// Notices that nothing has come for long.
+#[derive(Debug, Clone)]
+pub(crate) struct Idleness {
+    /// How long that is; `None`: whatever it is, it is not long.
+    after: Option<Duration>,
+    /// Since when nothing comes.
+    since: Option<Instant>,
+    idle: bool,
+}
+
+impl Idleness {
+    /// After so much time without anything; 0: never.
+    pub(crate) fn new(after_ms: u64) -> Self {
+        let after = (after_ms > 0).then(|| Duration::from_millis(after_ms));
+        Self { after, since: None, idle: false }
+    }
+
+    /// Something came. Whether that ends the idleness.
+    pub(crate) fn something(&mut self) -> bool {
+        self.since = None;
+        std::mem::take(&mut self.idle)
+    }
+
+    /// Nothing came until now. Whether that begins the idleness.
+    pub(crate) fn nothing(&mut self, now: Instant) -> bool {
+        let since = *self.since.get_or_insert(now);
+        let long = self.after.is_some_and(|after| now.saturating_duration_since(since) >= after);
+        long && !std::mem::replace(&mut self.idle, true)
+    }
+
+    /// How long to wait for something, which is no longer than until the idleness begins.
+    pub(crate) fn wait(&self, now: Instant, wait: Duration) -> Duration {
+        match (self.after, self.since) {
+            (Some(after), Some(since)) if !self.idle => {
+                wait.min(after.saturating_sub(now.saturating_duration_since(since)))
+            }
+            _ => wait,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_is_idle_once_after_the_time_without_anything_and_until_something_comes() {
+        let start = crate::clock::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let mut idleness = Idleness::new(10);
+        assert!(!idleness.nothing(at(0)));
+        assert_eq!(idleness.wait(at(4), Duration::from_millis(100)), Duration::from_millis(6));
+        assert!(!idleness.nothing(at(9)));
+        assert!(!idleness.something(), "it was not idle yet");
+        assert!(!idleness.nothing(at(12)) && !idleness.nothing(at(21)));
+        assert!(idleness.nothing(at(22)));
+        assert!(!idleness.nothing(at(99)), "it was told");
+        assert_eq!(idleness.wait(at(99), Duration::from_millis(100)), Duration::from_millis(100));
+        assert!(idleness.something() && !idleness.something());
+    }
+
+    #[test]
+    fn without_a_time_it_is_never_idle() {
+        let (start, mut idleness) = (crate::clock::now(), Idleness::new(0));
+        assert!(!idleness.nothing(start));
+        assert!(!idleness.nothing(start + Duration::from_secs(3_600)));
+    }
 
     #[test]
     fn it_lags_behind_the_highest_event_time() {

@@ -61,6 +61,7 @@ pub(crate) fn example(id: u64) -> Checkpoint {
             name: "last-bid".into(),
             component: "ab".repeat(32),
             config_crc32: Some(7),
+            watermark: Some(1_699_999_996_000),
             states: vec![StatePosition {
                 state: "last".into(),
                 table: "q18__last-bid__last".into(),
@@ -135,6 +136,7 @@ fn a_document_of_version_1_is_read() {
     let mut expected = example(7);
     expected.shape.operators[0].inputs[0].name = None;
     expected.shape.sinks[0].from = None;
+    expected.operators[0].watermark = None;
     assert_eq!(decode(Path::new("c.json"), 7, text.as_bytes()).expect("read"), expected);
 }
 

@@ -106,6 +106,7 @@ impl From<Checkpoint> for super::Checkpoint {
                 name: operator,
                 component: old.component,
                 config_crc32: old.config_crc32,
+                watermark: None,
                 states: old.states,
             }],
             sinks: vec![SinkCheckpoint {

@@ -28,6 +28,7 @@ pub(super) const KEYS: &[&str] = &[
     "events",
     "event-time",
     "watermark-delay-ms",
+    "idle-after-ms",
     "on-error",
     "dead-letter",
     "final-newline",
@@ -132,6 +133,7 @@ pub(super) fn source(
     );
     let event_time = section.text("event-time");
     let watermark_delay_ms = section.integer("watermark-delay-ms", 0..=TIME_LIMIT_MS);
+    let idle_after_ms = section.integer("idle-after-ms", 0..=TIME_LIMIT_MS);
     let on_error = on_error(node, directory, state_directory);
     let filter = filter(&section.open_section("filter"));
     let rate_limit = section.integer("rate-limit-rows-per-second", 0..=1_000_000_000);
@@ -169,6 +171,7 @@ pub(super) fn source(
         format: format?,
         event_time,
         watermark_delay_ms: watermark_delay_ms.unwrap_or(0),
+        idle_after_ms: idle_after_ms.unwrap_or(0),
         on_error,
         final_newline: final_newline.unwrap_or(FinalNewline::Required),
         filter,

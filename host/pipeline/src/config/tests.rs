@@ -345,6 +345,7 @@ on-error = "dead-letter"
 [source.b]
 path = "events.csv"
 filter = { x = 1 }
+idle-after-ms = 250
 "#;
 
 #[test]
@@ -356,6 +357,8 @@ fn nodes_with_names_are_linked_and_operators_come_in_the_order_of_rows() {
     assert_eq!(operators, [("join", 3), ("count", 1)]);
     let sources: Vec<_> = config.sources.iter().map(|source| source.name.as_str()).collect();
     assert_eq!(sources, ["a", "b"]);
+    let idle: Vec<_> = config.sources.iter().map(|source| source.idle_after_ms).collect();
+    assert_eq!(idle, [0, 250]);
     let letters = directory.path().join(".howdah/q18/dead-letter-a.ndjson");
     assert_eq!(config.sources[0].dead_letter_file(), Some(letters.as_path()));
     let output = |link: &Link| link.output.as_ref().map(|output| output.value.clone());

@@ -157,7 +157,8 @@ fn write_winners(bench: &Bench) {
     bench.write("bids.csv", bids);
 }
 
-fn check_winners(bench: &Bench) {
+/// For each auction that has bids in time the best price, and who bid it.
+fn winning_bids() -> BTreeMap<i64, (i64, i64)> {
     let mut best: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
     for time in 0..BIDS {
         let (auction, bidder, price) = bid(time);
@@ -166,6 +167,11 @@ fn check_winners(bench: &Bench) {
             best.insert(auction, (price, bidder));
         }
     }
+    best
+}
+
+fn check_winners(bench: &Bench) {
+    let best = winning_bids();
     let row = |(auction, (price, bidder)): (&i64, &(i64, i64))| {
         vec![*auction, auction % 5, *bidder, *price]
     };
@@ -194,6 +200,30 @@ fn two_sources_come_together_in_one_operator() {
     let summary =
         pipeline.start(StartOptions::default()).expect("started").wait().expect("a summary");
     assert_eq!((summary.rows_in, summary.rows_out), (0, 0));
+    check_winners(&bench);
+}
+
+#[test]
+fn a_source_that_is_idle_does_not_hold_back_the_other() {
+    let bench = Bench::new();
+    write_winners(&bench);
+    let mut text = winners(0);
+    for (name, more) in [("auctions", "idle-after-ms = 1\n"), ("bids", "")] {
+        std::fs::create_dir(bench.path(name)).expect("made");
+        let file = format!("{name}.csv");
+        std::fs::rename(bench.path(&file), bench.path(name).join(&file)).expect("moved");
+        let followed = format!("\"{name}/*.csv\"\nfollow = true\n{more}");
+        text = text.replace(&format!("\"{file}\"\n"), &followed);
+    }
+    // Both may go on for ever. That all auctions are over is known from this bid alone.
+    bench.write("bids/late.csv", "auction,bidder,price,date_time\n0,0,0,100000\n");
+    let handle = bench.prepare_file(&text).expect("a pipeline");
+    let handle = handle.start(StartOptions::default()).expect("started");
+    while bench.numbers("out").len() < winning_bids().len() {
+        wait_for_checkpoint(&handle);
+    }
+    handle.stop();
+    handle.wait().expect("stopped");
     check_winners(&bench);
 }
 

@@ -84,7 +84,7 @@
 //! input = "enrich"                # "enrich.late" where it has several outputs
 //!
 //! [sink.counts]
-//! input = "count"
+//! input = ["count", "enrich"]     # rows of several, of the same columns
 //! type = "null"
 //! ```
 //!

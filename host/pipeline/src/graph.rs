@@ -1,11 +1,13 @@
 //! The graph of a pipeline: which node takes whose rows.
 //!
 //! `connect` makes links of the names in the pipeline file, from the file alone; `typed` makes edges
-//! of them, with what sources and operators say of their columns; `fields` finds the columns.
+//! of them, with what sources and operators say of their columns; `fields` finds the columns, and
+//! `union` puts those of several together for one sink.
 
 mod connect;
 pub(crate) mod fields;
 mod typed;
+mod union;
 
 use crate::config::Located;
 pub(crate) use connect::{Stated, StatedInput, StatedNode};

@@ -145,8 +145,8 @@ struct Wires {
     sources: Vec<Vec<Outlet>>,
     /// For each operator and subtask the same, and where rows come from.
     operators: Vec<Vec<SubtaskWires>>,
-    /// For each sink.
-    sinks: Vec<Receiver<SinkMessage>>,
+    /// For each sink how many write to it, and where their rows come.
+    sinks: Vec<(usize, Receiver<SinkMessage>)>,
 }
 
 #[derive(Default)]
@@ -172,8 +172,7 @@ impl Wires {
             }
         }
         for sink in 0..config.sinks.len() {
-            let edges = graph.edges_to(Consumer::Sink(sink));
-            wires.add_sink_edge(edges.first().copied())?;
+            wires.add_sink(&graph.edges_to(Consumer::Sink(sink)))?;
         }
         Ok(wires)
     }
@@ -216,15 +215,17 @@ impl Wires {
         Ok(())
     }
 
-    /// One channel for all subtasks of the producer.
-    fn add_sink_edge(&mut self, edge: Option<&Edge>) -> Result<()> {
-        let producers = edge.map_or(0, |edge| self.producers(edge.from));
-        let (sender, receiver) = bounded(SINK_QUEUE * producers.max(1));
-        self.sinks.push(receiver);
-        for (number, producer) in (0..).zip(0..producers) {
-            let Some(edge) = edge else { continue };
+    /// One channel for all subtasks of all producers, which the sink knows by number.
+    fn add_sink(&mut self, edges: &[&Edge]) -> Result<()> {
+        let mut producers = Vec::new();
+        for edge in edges {
+            producers.extend((0..self.producers(edge.from)).map(|subtask| (*edge, subtask)));
+        }
+        let (sender, receiver) = bounded(SINK_QUEUE * producers.len().max(1));
+        self.sinks.push((producers.len(), receiver));
+        for (number, (edge, subtask)) in (0..).zip(producers) {
             let to = Target::Sink { producer: number, channel: sender.clone() };
-            self.leave(edge, producer, to)?;
+            self.leave(edge, subtask, to)?;
         }
         Ok(())
     }
@@ -286,7 +287,7 @@ impl Launch {
             counters: Arc::clone(&shared.counters),
             failure: Arc::clone(&shared.failure),
         };
-        let producers = wires.producers_of_sinks(&graph);
+        let producers: Vec<usize> = wires.sinks.iter().map(|(producers, _)| *producers).collect();
         let writers = self.sinks.iter().zip(&producers).enumerate();
         let writers = writers.map(|(number, (sink, producers))| {
             SinkThread::new(number, &**sink, *producers, shared.base)
@@ -335,7 +336,7 @@ impl Launch {
             let _ = outcome.try_send(done);
             result
         })?);
-        for ((sink, writer), receiver) in config.sinks.iter().zip(writers).zip(wires.sinks) {
+        for ((sink, writer), (_, receiver)) in config.sinks.iter().zip(writers).zip(wires.sinks) {
             let (reports, failure) = (shared.reports.clone(), Arc::clone(&shared.failure));
             handle.threads.push(spawn(&role(&sink.name), failing, move || {
                 writer.run(&receiver, &reports, &failure)
@@ -348,17 +349,6 @@ impl Launch {
             handle.threads.push(spawn(&role(&source.name), failing, move || reader.run())?);
         }
         Ok(handle)
-    }
-}
-
-impl Wires {
-    /// For each sink how many write to it.
-    fn producers_of_sinks(&self, graph: &Graph) -> Vec<usize> {
-        let producers = |sink| {
-            let edges = graph.edges_to(Consumer::Sink(sink));
-            edges.first().map_or(0, |edge| self.producers(edge.from))
-        };
-        (0..self.sinks.len()).map(producers).collect()
     }
 }
 
@@ -451,8 +441,7 @@ fn subtasks(
     let parts = instances.into_iter().zip(wires).zip(restored);
     for ((index, ((operator, node), component)), ((instances, wires), restored)) in nodes.zip(parts)
     {
-        let edges = graph.edges_to(Consumer::Operator(index));
-        let keys: Vec<Vec<usize>> = edges.iter().map(|edge| edge.key().to_vec()).collect();
+        let keys = node.keys();
         let failed_rows = FailedRows::open(
             &config.state_directory,
             Some(operator.name.as_str()).filter(|_| config.operators.len() > 1),

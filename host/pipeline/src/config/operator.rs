@@ -44,13 +44,13 @@ pub(super) fn stated(node: &Node<'_>) -> StatedNode {
 fn inputs(section: &Section<'_>) -> Vec<StatedInput> {
     let only = StatedInput {
         port: None,
-        from: section.text("input"),
+        from: None,
         line: section.line(),
         key: section.texts("key"),
         columns: columns(section),
     };
     if !section.has("inputs") {
-        return vec![only];
+        return only.of_each(section.text_or_texts("input"));
     }
     for key in ["input", "key", "columns"] {
         if section.has(key) {
@@ -68,13 +68,18 @@ fn inputs(section: &Section<'_>) -> Vec<StatedInput> {
         let (from, key, columns) = match value.get_ref() {
             DeValue::Table(_) => {
                 let input = ports.section(&port.value, &["from", "key", "columns"]);
-                (input.required_text("from")?, input.texts("key"), columns(&input))
+                if !input.has("from") {
+                    input.problem(line, format!("{} lacks `from`", input.title()));
+                }
+                (input.text_or_texts("from"), input.texts("key"), columns(&input))
             }
-            _ => (ports.text_of(&port.value, value)?, Vec::new(), Vec::new()),
+            _ => (ports.text_or_texts_of(&port.value, value), Vec::new(), Vec::new()),
         };
-        Some(StatedInput { port: Some(port), from: Some(from), line, key, columns })
+        let input = StatedInput { port: Some(port), from: None, line, key, columns };
+        // What is wrong with it has been told.
+        if from.is_empty() { Vec::new() } else { input.of_each(from) }
     };
-    ports.entries().into_iter().filter_map(input).collect()
+    ports.entries().into_iter().flat_map(input).collect()
 }
 
 /// Fields of the operator and the columns that they take.

@@ -156,6 +156,35 @@ impl<'a> Section<'a> {
         self.text(key)
     }
 
+    /// A text, or a list of them.
+    pub(super) fn text_or_texts(&self, key: &str) -> Vec<Located<String>> {
+        self.get(key).map(|value| self.text_or_texts_of(key, value)).unwrap_or_default()
+    }
+
+    /// A value that must be a text, or a list of them.
+    pub(super) fn text_or_texts_of(
+        &self,
+        key: &str,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Vec<Located<String>> {
+        let texts: Vec<_> = match value.get_ref() {
+            DeValue::Array(texts) => {
+                texts.iter().filter_map(|text| self.text_of(key, text)).collect()
+            }
+            DeValue::String(_) => return self.text_of(key, value).into_iter().collect(),
+            _ => {
+                return self
+                    .wrong_type(key, value, "a string or a list of strings")
+                    .unwrap_or_default();
+            }
+        };
+        if texts.is_empty() {
+            let problem = format!("{} names nothing", self.describe(key));
+            self.problem(self.line_of(value), problem);
+        }
+        texts
+    }
+
     /// A text that is a name: letters, digits, `_` and `-`, at most 64.
     pub(super) fn name(&self, key: &str, value: Located<String>) -> Option<Located<String>> {
         let what = self.describe(key);

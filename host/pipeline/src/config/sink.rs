@@ -12,14 +12,9 @@ pub(super) const KEYS: &[&str] =
 /// Its name and what it takes.
 pub(super) fn stated(node: &Node<'_>) -> StatedNode {
     let line = node.section.line();
-    let input = StatedInput {
-        port: None,
-        from: node.section.text("input"),
-        line,
-        key: Vec::new(),
-        columns: Vec::new(),
-    };
-    StatedNode { name: node.name_or("sink"), line, inputs: vec![input] }
+    let input = StatedInput { port: None, from: None, line, key: Vec::new(), columns: Vec::new() };
+    let inputs = input.of_each(node.section.text_or_texts("input"));
+    StatedNode { name: node.name_or("sink"), line, inputs }
 }
 
 /// `None`: something is wrong.

@@ -378,6 +378,42 @@ fn nodes_with_names_are_linked_and_operators_come_in_the_order_of_rows() {
 }
 
 #[test]
+fn an_input_may_be_those_of_several() {
+    let (_directory, file) = directory();
+    let text = GRAPH
+        .replace("input = \"count\"", "input = [\"count\", \"a\"]")
+        .replace("left = \"a\"", "left = [\"a\", \"b\"]")
+        .replace("from = \"b\"", "from = [\"b\", \"a\"]")
+        .replace("input = \"join.joined\"", "input = [\"join.joined\"]");
+    let config = PipelineConfig::parse(&file, &text).expect("a configuration");
+    let port = |link: &Link| link.input.as_ref().map(|input| input.value.clone());
+    let (left, right) = (Some("left".to_owned()), Some("right".to_owned()));
+    let links: Vec<_> = config.links.iter().map(|link| (link.from, port(link), link.to)).collect();
+    let expected = [
+        (Producer::Operator(0), None, Consumer::Operator(1)),
+        (Producer::Source(1), right.clone(), Consumer::Operator(0)),
+        (Producer::Source(0), right, Consumer::Operator(0)),
+        (Producer::Source(0), left.clone(), Consumer::Operator(0)),
+        (Producer::Source(1), left, Consumer::Operator(0)),
+        (Producer::Operator(1), None, Consumer::Sink(0)),
+        (Producer::Source(0), None, Consumer::Sink(0)),
+        (Producer::Operator(0), None, Consumer::Sink(1)),
+    ];
+    assert_eq!(links, expected);
+    assert_eq!(config.links[2].key, config.links[1].key);
+    for (stated, expected) in [
+        ("[]", "`left` in [operator.join.inputs] names nothing"),
+        ("[\"a\", 1]", "must be a string, not a whole number"),
+        ("1", "must be a string or a list of strings, not a whole number"),
+        ("[\"a\", \"zz\"]", "there is no source or operator `zz`"),
+    ] {
+        let text = GRAPH.replace("left = \"a\"", &format!("left = {stated}"));
+        let error = PipelineConfig::parse(&file, &text).expect_err("refused").to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
 fn all_that_is_wrong_with_a_file_is_told_in_its_order() {
     let (directory, file) = directory();
     let text = GRAPH

@@ -36,6 +36,16 @@ pub(crate) struct StatedInput {
     pub(crate) columns: Vec<(Located<String>, Located<String>)>,
 }
 
+impl StatedInput {
+    /// The same of each of these that are named, or of the one that need not be.
+    pub(crate) fn of_each(self, named: Vec<Located<String>>) -> Vec<Self> {
+        if named.is_empty() {
+            return vec![self];
+        }
+        named.into_iter().map(|from| Self { from: Some(from), ..self.clone() }).collect()
+    }
+}
+
 /// The links of a pipeline file without problems.
 #[derive(Debug)]
 pub(crate) struct Connected {

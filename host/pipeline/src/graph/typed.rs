@@ -1,6 +1,6 @@
 //! From links, and what operators and sources say they are, to edges with types.
 
-use super::{Consumer, Link, Producer, fields};
+use super::{Consumer, Link, Producer, fields, union};
 use crate::checkpoint::{InputShape, OperatorShape, Shape, SinkShape, SourceShape, StateShape};
 use crate::config::{OperatorConfig, PipelineConfig, SourceConfig, enumerate};
 use crate::error::{Error, Result, suggestion_or_list};
@@ -33,6 +33,18 @@ pub(crate) struct SourceNode {
 #[derive(Debug)]
 pub(crate) struct OperatorNode {
     pub(crate) spec: OperatorSpec,
+}
+
+impl OperatorNode {
+    /// For each input the fields that are the key, in key order.
+    pub(crate) fn keys(&self) -> Vec<Vec<usize>> {
+        self.spec.inputs.iter().map(key_positions).collect()
+    }
+}
+
+fn key_positions(input: &InputSpec) -> Vec<usize> {
+    let position = |key: &String| input.fields.iter().position(|field| field.name == *key);
+    input.key.iter().filter_map(position).collect()
 }
 
 /// A sink.
@@ -70,13 +82,15 @@ pub(crate) enum Distribution {
     Forward,
 }
 
+#[cfg(test)]
 impl Edge {
-    /// The fields that are the key, in key order; none for a sink.
-    pub(crate) fn key(&self) -> &[usize] {
-        match &self.distribution {
-            Distribution::KeyGroup { key } => key,
-            Distribution::Forward => &[],
-        }
+    /// One from an only output to an only input.
+    pub(super) fn of(
+        (from, to): (Producer, Consumer),
+        (columns, fields): (Vec<usize>, Vec<Column>),
+        distribution: Distribution,
+    ) -> Self {
+        Self { from, output: 0, to, input: 0, columns, fields, distribution, names: Vec::new() }
     }
 }
 
@@ -100,6 +114,9 @@ impl Graph {
         for end in &ends {
             edges.extend(planner.operator_edge(end));
         }
+        for sink in 0..config.sinks.len() {
+            planner.unite(sink, &ends, &sources, &mut edges);
+        }
         Error::all(planner.errors)?;
         let sinks = (0..config.sinks.len())
             .map(|sink| SinkNode { output: sink_output(config, &specs, &sources, &edges, sink) });
@@ -108,7 +125,8 @@ impl Graph {
         Ok(Self { sources, operators, sinks, edges })
     }
 
-    /// Edges to a consumer, in the order of its inputs.
+    /// Edges to a consumer, in the order of its inputs; an input that takes the rows of several has
+    /// an edge from each.
     pub(crate) fn edges_to(&self, to: Consumer) -> Vec<&Edge> {
         let mut edges: Vec<&Edge> = self.edges.iter().filter(|edge| edge.to == to).collect();
         edges.sort_by_key(|edge| edge.input);
@@ -133,18 +151,26 @@ impl Graph {
                 }
             }
         };
+        // Those of one input may be named in any order.
+        let edges_to = |to: Consumer| {
+            let edges = self.edges_to(to).into_iter();
+            let mut edges: Vec<(String, &Edge)> = edges.map(|edge| (origin(edge), edge)).collect();
+            edges.sort_by(|(a, of_a), (b, of_b)| (of_a.input, a).cmp(&(of_b.input, b)));
+            edges
+        };
         let inputs = |index: usize, spec: &OperatorSpec| {
-            let edges = self.edges_to(Consumer::Operator(index));
-            let inputs = edges.into_iter().zip(&spec.inputs).map(|(edge, input)| InputShape {
-                name: Some(input.name.clone()),
-                from: origin(edge),
-                columns: edge
-                    .names
-                    .iter()
-                    .map(|(field, from)| format!("{field} = {from}"))
-                    .collect(),
-            });
-            inputs.collect()
+            let input = |(from, edge): (String, &Edge)| {
+                let input = spec.inputs.get(usize::try_from(edge.input).ok()?)?;
+                let names = edge.names.iter();
+                let columns = names.map(|(field, from)| format!("{field} = {from}")).collect();
+                Some(InputShape { name: Some(input.name.clone()), from, columns })
+            };
+            edges_to(Consumer::Operator(index)).into_iter().filter_map(input).collect()
+        };
+        let from = |sink: usize| {
+            let edges = edges_to(Consumer::Sink(sink));
+            let origins: Vec<&str> = edges.iter().map(|(origin, _)| origin.as_str()).collect();
+            (!origins.is_empty()).then(|| enumerate(&origins, "and"))
         };
         let operators = config.operators.iter().zip(&self.operators).enumerate();
         let operators = operators.map(|(index, (operator, node))| OperatorShape {
@@ -155,7 +181,7 @@ impl Graph {
         });
         let sinks = config.sinks.iter().enumerate().map(|(index, sink)| SinkShape {
             name: sink.name.clone(),
-            from: self.edges_to(Consumer::Sink(index)).first().map(|edge| origin(edge)),
+            from: from(index),
             kind: sink.sink_type.name().to_owned(),
             path: sink.stated_path.clone(),
             format: sink.format.name().to_owned(),
@@ -174,7 +200,15 @@ impl Graph {
     pub(crate) fn columns(&self, operator: &str, config: &PipelineConfig) -> Vec<(String, String)> {
         let index = config.operators.iter().position(|config| config.name == operator);
         let edges = index.map(|index| self.edges_to(Consumer::Operator(index)));
-        edges.into_iter().flatten().flat_map(|edge| edge.names.clone()).collect()
+        let mut columns = Vec::new();
+        for (field, column) in edges.into_iter().flatten().flat_map(|edge| edge.names.iter()) {
+            // Those of one input may come from several origins.
+            let known = (field.clone(), column.clone());
+            if !columns.contains(&known) {
+                columns.push(known);
+            }
+        }
+        columns
     }
 }
 
@@ -216,6 +250,34 @@ struct End<'a> {
     input: Option<(u32, &'a InputSpec)>,
 }
 
+impl End<'_> {
+    /// Whether the rows are those of another one, and go where its rows go.
+    fn is_same(&self, other: &Self) -> bool {
+        let place = |end: &Self| {
+            let (output, input) = (end.output.map(|it| it.0), end.input.map(|it| it.0));
+            (end.link.from, output, end.link.to, input)
+        };
+        place(self) == place(other)
+    }
+
+    /// Whether an edge was made of it.
+    fn is_of(&self, edge: &Edge) -> bool {
+        let output = self.output.map_or(0, |(at, _)| at);
+        let input = self.input.map_or(0, |(at, _)| at);
+        let place = (self.link.from, output, self.link.to, input);
+        place == (edge.from, edge.output, edge.to, edge.input)
+    }
+
+    fn is_changelog(&self, sources: &[SourceNode]) -> bool {
+        match self.link.from {
+            Producer::Operator(_) => self.output.is_some_and(|(_, output)| output.changelog),
+            Producer::Source(source) => {
+                sources.get(source).is_some_and(|source| source.plan.is_changelog())
+            }
+        }
+    }
+}
+
 /// Finds out what fits, and gathers what does not.
 struct Planner<'a> {
     config: &'a PipelineConfig,
@@ -232,7 +294,8 @@ impl<'a> Planner<'a> {
         Some((self.config.operators.get(index)?, self.specs.get(index)?))
     }
 
-    /// The links with their outputs and inputs. Each input must be taken care of once.
+    /// The links with their outputs and inputs. Each input must be taken care of, and takes the rows of
+    /// an output once.
     fn ends(&mut self) -> Vec<End<'a>> {
         let mut ends: Vec<End<'a>> = Vec::new();
         for link in &self.config.links {
@@ -242,14 +305,12 @@ impl<'a> Planner<'a> {
                 // An operator without outputs leaves its sink empty.
                 continue;
             }
-            let twice = ends.iter().any(|end| {
-                end.link.to == link.to && end.input.map(|(at, _)| at) == input.map(|(at, _)| at)
-            });
-            if twice {
-                let name = input.map(|(_, input)| input.name.clone()).unwrap_or_default();
-                self.error(link.line, format!("the input `{name}` takes rows of two origins"));
+            let end = End { link, output, input };
+            if ends.iter().any(|known| known.is_same(&end)) {
+                let message = format!("{} would be taken twice", self.called(&end));
+                self.error(link.line, message);
             }
-            ends.push(End { link, output, input });
+            ends.push(end);
         }
         let operators = self.config.operators.iter().zip(self.specs).enumerate();
         for (index, (operator, spec)) in operators {
@@ -393,7 +454,7 @@ impl<'a> Planner<'a> {
         let (mut all, mut edges) = (Vec::new(), Vec::new());
         for end in ends {
             if shape.is_changelog {
-                let called = format!("source `{}`", source.name);
+                let called = self.called(end);
                 self.check_changelog(end, end.link.line, &called, |name| {
                     shape.all(source).iter().any(|column| column.name == name)
                 });
@@ -449,15 +510,67 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// What the rows of a link come from, in words.
+    fn called(&self, end: &End<'a>) -> String {
+        let name = |name: Option<&String>| name.cloned().unwrap_or_default();
+        match (end.link.from, end.output) {
+            (Producer::Source(source), _) => {
+                let source = self.config.sources.get(source).map(|source| &source.name);
+                format!("source `{}`", name(source))
+            }
+            (Producer::Operator(operator), output) => {
+                let operator = self.operator(operator);
+                let of = format!("operator `{}`", name(operator.map(|(config, _)| &config.name)));
+                match (operator.map(|(_, spec)| spec.outputs.as_slice()), output) {
+                    (Some([_, _, ..]), Some((_, output))) => {
+                        format!("the output `{}` of {of}", output.name)
+                    }
+                    _ => format!("the output of {of}"),
+                }
+            }
+        }
+    }
+
+    /// A sink that takes the rows of several gets the same columns of all: those of the first, in its
+    /// order.
+    fn unite(&mut self, sink: usize, ends: &[End<'a>], sources: &[SourceNode], edges: &mut [Edge]) {
+        let to = Consumer::Sink(sink);
+        let mut united: Option<(String, bool, Vec<Column>)> = None;
+        for end in ends.iter().filter(|end| end.link.to == to) {
+            let Some(edge) = edges.iter_mut().find(|edge| end.is_of(edge)) else { continue };
+            let (called, changelog) = (self.called(end), end.is_changelog(sources));
+            let Some((first, first_changelog, fields)) = &mut united else {
+                united = Some((called, changelog, edge.fields.clone()));
+                continue;
+            };
+            match union::unite((first, fields), (&called, edge)) {
+                Ok(()) if changelog == *first_changelog => {}
+                Ok(()) => {
+                    let (is, is_not) =
+                        if changelog { (&called, &*first) } else { (&*first, &called) };
+                    let problem = format!("{is} is a changelog, and {is_not} is not");
+                    self.error(end.link.line, union::refused(&problem));
+                }
+                Err(problems) => {
+                    for problem in problems {
+                        self.error(end.link.line, union::refused(&problem));
+                    }
+                }
+            }
+        }
+        // A column that may be null in one of them may be null.
+        let Some((_, _, fields)) = united else { return };
+        for edge in edges.iter_mut().filter(|edge| edge.to == to) {
+            edge.fields.clone_from(&fields);
+        }
+    }
+
     /// The edge of a link from an operator.
     fn operator_edge(&mut self, end: &End<'a>) -> Option<Edge> {
         let (_, output) = end.output?;
         let Producer::Operator(index) = end.link.from else { return None };
-        let (operator, spec) = self.operator(index)?;
-        let called = match spec.outputs.as_slice() {
-            [_] => format!("the output of operator `{}`", operator.name),
-            _ => format!("the output `{}` of operator `{}`", output.name, operator.name),
-        };
+        let (operator, _) = self.operator(index)?;
+        let called = self.called(end);
         if output.changelog {
             let line = operator.component.line;
             self.check_changelog(end, line, &called, |name| {
@@ -501,10 +614,7 @@ fn edge(end: &End<'_>, wanted: &[Wanted], columns: Vec<usize>) -> Edge {
     let names = wanted.iter().map(|wanted| (wanted.field.name.clone(), wanted.column.clone()));
     let distribution = match end.input {
         None => Distribution::Forward,
-        Some((_, input)) => {
-            let position = |key: &String| input.fields.iter().position(|field| field.name == *key);
-            Distribution::KeyGroup { key: input.key.iter().filter_map(position).collect() }
-        }
+        Some((_, input)) => Distribution::KeyGroup { key: key_positions(input) },
     };
     Edge {
         from: end.link.from,
@@ -530,7 +640,9 @@ fn sink_output(
     match edge.from {
         Producer::Operator(operator) => {
             let output = usize::try_from(edge.output).unwrap_or(usize::MAX);
-            specs.get(operator)?.outputs.get(output).cloned()
+            let output = specs.get(operator)?.outputs.get(output)?;
+            // Those of all that it takes.
+            Some(OutputSpec { fields: edge.fields.clone(), ..output.clone() })
         }
         Producer::Source(source) => {
             let name = config.sources.get(source)?.name.clone();

@@ -289,9 +289,12 @@ impl Resolver<'_> {
             return Err(self.error(
                 line,
                 format!(
-                    "column `{}` is {read}, but the operator's field `{}` is {}, which cannot \
-                     take it without loss",
-                    source.column, field.name, field.column_type
+                    "column `{}` of {} is {read}, but the operator's field `{}` is {}, which \
+                     cannot take it without loss",
+                    source.column,
+                    self.file(),
+                    field.name,
+                    field.column_type
                 ),
             ));
         }

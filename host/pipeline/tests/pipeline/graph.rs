@@ -415,3 +415,128 @@ fn outputs_that_do_not_fit_are_refused_with_the_way_out() {
     let error = bench.prepare_file(&text).expect_err("a changelog").to_string();
     assert!(error.contains("is a changelog, whose rows may take back others"), "{error}");
 }
+
+/// Bids of two sources, one of which has its columns in another order, to one operator and to one
+/// sink.
+fn united(rate_limit: u64) -> String {
+    let source = |name: &str| {
+        format!(
+            "[source.{name}]\npath = \"{name}.csv\"\nevent-time = \"date_time\"\n\
+             schema = {{ date_time = \"timestamp-millis\" }}\n\
+             rate-limit-rows-per-second = {rate_limit}\n"
+        )
+    };
+    format!(
+        "name = \"united\"\nstate-directory = \"state\"\nparallelism = 2\n\
+         [checkpoint]\ninterval-ms = 20\nsync = false\n{}{}\
+         [operator.last]\ncomponent = \"{LAST_BID}\"\ninput = \"odd\"\n\
+         [operator.stats]\ncomponent = \"{AUCTION_STATS}\"\ninput = [\"even\", \"last\"]\n\
+         [sink.bids]\ntype = \"files\"\npath = \"out\"\ninput = [\"last\", \"even\", \"odd\"]\n\
+         [sink.stats]\ntype = \"files\"\npath = \"stats\"\ninput = \"stats\"\n",
+        source("even"),
+        source("odd")
+    )
+}
+
+fn write_united(bench: &Bench, bids: &[Bid]) {
+    let (mut even, mut odd) = (
+        "auction,bidder,price,date_time,seq\n".to_owned(),
+        "seq,date_time,price,bidder,auction\n".to_owned(),
+    );
+    for Bid { auction, bidder, price, date_time, seq } in bids {
+        if seq % 2 == 0 {
+            writeln!(even, "{auction},{bidder},{price},{date_time},{seq}").expect("text");
+        } else {
+            writeln!(odd, "{seq},{date_time},{price},{bidder},{auction}").expect("text");
+        }
+    }
+    bench.write("even.csv", even);
+    bench.write("odd.csv", odd);
+}
+
+#[test]
+fn rows_of_several_origins_come_together_whatever_is_broken_off() {
+    let (bench, bids) = (Bench::new(), bids(6_000));
+    write_united(&bench, &bids);
+    for _ in 0..3 {
+        let pipeline = bench.prepare_file(&united(5_000)).expect("a pipeline");
+        let handle = pipeline.start(StartOptions::default()).expect("started");
+        wait_for_checkpoint(&handle);
+        drop(handle);
+    }
+    // In whatever order they are named.
+    let text = united(0).replace("[\"even\", \"last\"]", "[\"last\", \"even\"]");
+    let pipeline = bench.prepare_file(&text).expect("a pipeline");
+    let summary =
+        pipeline.start(StartOptions::default()).expect("started").wait().expect("a summary");
+    assert!(summary.restored_from.is_some());
+    let (even, odd): (Vec<Bid>, Vec<Bid>) = bids.iter().partition(|bid| bid.seq % 2 == 0);
+    let last = last_bids(&odd);
+    let mut expected = [bids, last.clone()].concat();
+    expected.sort_unstable();
+    assert_eq!(bench.output(), expected);
+    let counted = [even, last].concat();
+    assert_eq!(emitted_totals(&bench, "stats"), (totals(&counted), counted.len()));
+}
+
+#[test]
+fn origins_that_do_not_agree_are_refused_with_both_and_the_column() {
+    let bench = Bench::new();
+    write_united(&bench, &bids(10));
+    let changed = "[source.even.schema]\nprice = \"utf8\"\n";
+    let text = format!("{}{changed}", united(0))
+        .replace("[\"last\", \"even\", \"odd\"]", "[\"odd\", \"even\"]")
+        .replacen("schema = { date_time = \"timestamp-millis\" }\n", "", 1)
+        .replace(changed, &format!("{changed}date_time = \"timestamp-millis\"\n"));
+    let error = bench.prepare_file(&text).expect_err("refused").to_string();
+    for expected in [
+        "column `price` is int64 in source `odd` and utf8 in source `even`: rows that go to one sink \
+         have the same columns",
+        "even.csv is utf8, but the operator's field `price` is int64",
+    ] {
+        assert!(error.contains(expected), "{error}");
+    }
+    bench.write("odd.csv", "seq,date_time,prize,bidder,auction\n");
+    let error = bench.prepare_file(&united(0)).expect_err("refused").to_string();
+    assert!(error.contains("price"), "{error}");
+    write_united(&bench, &bids(10));
+    let twice = united(0).replace("[\"even\", \"last\"]", "[\"even\", \"even\"]");
+    let error = bench.prepare_file(&twice).expect_err("refused").to_string();
+    assert!(error.contains("source `even` would be taken twice"), "{error}");
+}
+
+#[test]
+fn what_was_reached_while_a_source_was_idle_does_not_go_back() {
+    let bench = Bench::new();
+    let header = "bidder,price,date_time\n";
+    for directory in ["quiet", "busy"] {
+        std::fs::create_dir(bench.path(directory)).expect("made");
+    }
+    bench.write("quiet/a.csv", format!("{header}1,7,10\n"));
+    bench.write("busy/a.csv", format!("{header}2,7,100000\n"));
+    let source = |name: &str, more: &str| {
+        format!(
+            "[source.{name}]\npath = \"{name}\"\nformat = \"csv\"\n\
+             event-time = \"date_time\"\n{more}"
+        )
+    };
+    let text = |more: &str| {
+        sessions()
+            .replace("[source]\npath = \"bids.csv\"\nevent-time = \"date_time\"\n", "")
+            .replace("input = \"source\"", "input = [\"quiet\", \"busy\"]")
+            + &source("quiet", more)
+            + &source("busy", more)
+    };
+    let pipeline = bench.prepare_file(&text("follow = true\nidle-after-ms = 1\n"));
+    let handle = pipeline.expect("a pipeline").start(StartOptions::default()).expect("started");
+    // The session of bidder 1 is over, though its own source is not that far.
+    while bench.parts().is_empty() {
+        wait_for_checkpoint(&handle);
+    }
+    handle.stop();
+    handle.wait().expect("stopped");
+    bench.write("quiet/b.csv", format!("{header}3,5,50\n"));
+    let pipeline = bench.prepare_file(&text("")).expect("a pipeline");
+    pipeline.start(StartOptions::default()).expect("started").wait().expect("a summary");
+    assert_eq!(bench.numbers("late"), [[3, 1, 5, 5, 5]]);
+}

@@ -152,8 +152,8 @@ fn a_stated_type_must_fit_the_operator() {
     assert_eq!(plan.columns()[2].column_type, ColumnType::Int32);
     assert_eq!(
         resolve("schema = { price = \"float64\" }", "", &shape).expect_err("refused"),
-        "q.toml:7: column `price` is float64, but the operator's field `price` is int64, which \
-         cannot take it without loss"
+        "q.toml:7: column `price` of bids.csv is float64, but the operator's field `price` is \
+         int64, which cannot take it without loss"
     );
 }
 
@@ -172,8 +172,8 @@ fn a_typed_file_must_have_types_that_fit() {
     shape.typed = true;
     assert_eq!(
         resolve("", "", &shape).expect_err("refused"),
-        "q.toml:7: column `channel` is int64, but the operator's field `channel` is utf8, which \
-         cannot take it without loss"
+        "q.toml:7: column `channel` of bids.csv is int64, but the operator's field `channel` is \
+         utf8, which cannot take it without loss"
     );
 }
 

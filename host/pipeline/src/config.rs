@@ -15,6 +15,7 @@
 //!
 //! [source]
 //! connector = "file"              # paimon: `path` is a warehouse; http; nexmark: generated events
+//! parallelism = 1                 # subtasks that read it, where it can be shared
 //! path = "events.csv"             # a file, a directory, or a pattern as in "in/*.csv"
 //! format = "csv"                  # csv, ndjson or parquet; unless stated, what the extension says
 //! follow = false                  # go on with new files and lines, of a directory or pattern, or
@@ -267,6 +268,8 @@ pub struct SourceConfig {
     pub name: String,
     /// What kind of source.
     pub connector: SourceConnector,
+    /// How many subtasks read it: events of a generator, or files of a directory, are spread over them.
+    pub parallelism: u32,
     /// The file, a directory, or a path whose last part is a pattern with `*` and `?`; the warehouse
     /// of a table. Of a source
     /// that reads no files the name of its connector.

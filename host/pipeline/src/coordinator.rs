@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::handle::Event;
 use crate::progress::Counters;
 use crate::sink::Sink;
+use crate::source;
 use crate::summary::CheckpointSummary;
 use crossbeam_channel::{Receiver, Sender, after, never, select};
 use howdah_state::{StateEvent, StateTable};
@@ -54,12 +55,12 @@ pub(crate) enum Report {
     Source {
         /// Of which checkpoint.
         checkpoint: u64,
-        /// Which source.
-        source: usize,
+        /// Which reader of all sources.
+        reader: usize,
         /// Where it was.
         state: SourceState,
     },
-    /// A source is at its end; it waits for the last barrier.
+    /// A reader is at the end of its source; it waits for the last barrier.
     SourceEnded,
     /// A subtask has let a barrier through.
     Frozen {
@@ -110,6 +111,24 @@ pub(crate) struct SourceState {
     pub(crate) dead_letters: Option<DeadLetterPosition>,
 }
 
+impl SourceState {
+    /// Where all readers of a source were, as one. Its watermark is theirs, of those that are not at
+    /// their end, unless all are.
+    fn merged(readers: Vec<Self>, name: &str) -> Result<SourceCheckpoint> {
+        let closed = readers.iter().all(|reader| reader.closed);
+        let open = readers.iter().filter(|reader| closed || !reader.closed);
+        let watermark = open.map(|reader| reader.watermark).min().flatten();
+        let positions: Vec<_> = readers.iter().map(|reader| reader.position.clone()).collect();
+        Ok(SourceCheckpoint {
+            name: name.to_owned(),
+            position: source::merge(&positions)?,
+            closed,
+            watermark,
+            dead_letters: readers.into_iter().find_map(|reader| reader.dead_letters),
+        })
+    }
+}
+
 /// A table of an operator.
 #[derive(Debug, Clone)]
 pub(crate) struct Table {
@@ -122,7 +141,7 @@ pub(crate) struct Table {
 
 /// What the coordinator works with.
 pub(crate) struct Links {
-    /// One for each source.
+    /// One for each reader.
     pub(crate) commands: Vec<Sender<Command>>,
     pub(crate) reports: Receiver<Report>,
     pub(crate) state_events: Receiver<StateEvent>,
@@ -147,6 +166,8 @@ pub(crate) struct Settings {
     pub(crate) operators: Vec<OperatorCheckpoint>,
     /// Subtasks of all operators.
     pub(crate) subtasks: usize,
+    /// For each reader its source.
+    pub(crate) readers: Vec<usize>,
     /// For each sink how many write to it.
     pub(crate) producers: Vec<usize>,
 }
@@ -192,8 +213,8 @@ pub(crate) struct Coordinator {
     ending: bool,
     /// The sources were told to read no more.
     draining: bool,
-    /// Sources that are at their end.
-    sources_ended: usize,
+    /// Readers that are at the end of their source.
+    readers_ended: usize,
     durations_ms: VecDeque<u64>,
     summary: CheckpointSummary,
 }
@@ -205,8 +226,8 @@ struct InFlight {
     begun: Instant,
     /// Who waits for it.
     requested: Vec<Sender<HeldCheckpoint>>,
-    /// One for each source.
-    sources: Vec<Option<SourceState>>,
+    /// One for each reader.
+    readers: Vec<Option<SourceState>>,
     frozen: usize,
     /// For each operator the highest of its subtasks: none of them goes back, also when they are more
     /// or fewer.
@@ -260,7 +281,7 @@ impl Coordinator {
             failed: Vec::new(),
             ending: false,
             draining: false,
-            sources_ended: 0,
+            readers_ended: 0,
             durations_ms: VecDeque::new(),
             summary: CheckpointSummary { last, ..CheckpointSummary::default() },
         }
@@ -279,7 +300,7 @@ impl Coordinator {
         durations.sort_unstable();
         let middle = durations.get(durations.len() / 2);
         self.summary.duration_median_ms = middle.copied().unwrap_or_default();
-        let source_ended = self.sources_ended == self.links.commands.len();
+        let source_ended = self.readers_ended == self.links.commands.len();
         let outcome = Outcome { completed, source_ended, checkpoints: self.summary };
         (outcome, result.map(|_| ()))
     }
@@ -353,7 +374,7 @@ impl Coordinator {
 
     /// What a checkpoint waits for, in words.
     fn missing(&self, flight: &InFlight) -> String {
-        let sources = flight.sources.iter().filter(|source| source.is_none()).count();
+        let sources = flight.readers.iter().filter(|reader| reader.is_none()).count();
         let subtasks = self.settings.subtasks.saturating_sub(flight.frozen);
         let tables = self.tables.len().saturating_sub(flight.states.len());
         let staged = flight.staged.iter().map(|(files, without)| files.len() + without);
@@ -376,7 +397,7 @@ impl Coordinator {
             last: self.ending,
             begun,
             requested: std::mem::take(&mut self.requested),
-            sources: self.links.commands.iter().map(|_| None).collect(),
+            readers: self.links.commands.iter().map(|_| None).collect(),
             frozen: 0,
             watermarks: vec![i64::MIN; self.settings.operators.len()],
             staged: self.settings.producers.iter().map(|_| (Vec::new(), 0)).collect(),
@@ -401,15 +422,15 @@ impl Coordinator {
             }
             Report::Checkpoint { done } => self.requested.push(done),
             Report::SourceEnded => {
-                self.sources_ended += 1;
-                if self.sources_ended == self.links.commands.len() {
+                self.readers_ended += 1;
+                if self.readers_ended == self.links.commands.len() {
                     self.ending = true;
                     self.tell(Event::SourceEnded);
                 }
             }
-            Report::Source { checkpoint, source, state } => {
-                let unknown = || Error::internal(format!("a report of source {source}"));
-                let known = self.flight(checkpoint)?.sources.get_mut(source);
+            Report::Source { checkpoint, reader, state } => {
+                let unknown = || Error::internal(format!("a report of reader {reader}"));
+                let known = self.flight(checkpoint)?.readers.get_mut(reader);
                 *known.ok_or_else(unknown)? = Some(state);
             }
             Report::Frozen { checkpoint, operator, watermark } => {
@@ -459,7 +480,7 @@ impl Coordinator {
 
     fn is_complete(&self, flight: &InFlight) -> bool {
         let mut staged = flight.staged.iter().zip(&self.settings.producers);
-        flight.sources.iter().all(Option::is_some)
+        flight.readers.iter().all(Option::is_some)
             && flight.frozen == self.settings.subtasks
             && staged.all(|((handles, without), producers)| handles.len() + without == *producers)
             && flight.states.len() == self.tables.len()
@@ -476,7 +497,9 @@ impl Coordinator {
                 *handles = earlier;
             }
         }
-        let checkpoint = self.document(flight);
+        let readers = flight.readers.iter().flatten();
+        let positions: Vec<SourcePosition> = readers.map(|state| state.position.clone()).collect();
+        let checkpoint = self.document(flight)?;
         for (sink, output) in self.sinks.iter_mut().zip(&checkpoint.sinks) {
             sink.seal(&output.handles)?;
         }
@@ -504,9 +527,9 @@ impl Coordinator {
             duration_ms,
             rows_read: checkpoint.rows(),
         });
-        for (commands, source) in self.links.commands.iter().zip(checkpoint.sources) {
+        for (commands, position) in self.links.commands.iter().zip(positions) {
             // A source is gone only when the pipeline fails.
-            let _ = commands.send(Command::Completed { position: source.position });
+            let _ = commands.send(Command::Completed { position });
         }
         Ok(())
     }
@@ -523,19 +546,14 @@ impl Coordinator {
     }
 
     /// What is known of a checkpoint that is complete.
-    fn document(&self, flight: InFlight) -> Checkpoint {
+    fn document(&self, flight: InFlight) -> Result<Checkpoint> {
         let shape = self.settings.shape.clone();
-        let sources = shape.sources.iter().zip(flight.sources).filter_map(|(source, state)| {
-            let state = state?;
-            Some(SourceCheckpoint {
-                name: source.name.clone(),
-                position: state.position,
-                closed: state.closed,
-                watermark: state.watermark,
-                dead_letters: state.dead_letters,
-            })
+        let readers: Vec<_> = self.settings.readers.iter().zip(flight.readers).collect();
+        let sources = shape.sources.iter().enumerate().map(|(number, source)| {
+            let own = readers.iter().filter(|(source, _)| **source == number);
+            SourceState::merged(own.filter_map(|(_, state)| state.clone()).collect(), &source.name)
         });
-        let sources = sources.collect();
+        let sources = sources.collect::<Result<_>>()?;
         let mut operators = self.settings.operators.clone();
         for (operator, state) in flight.states {
             if let Some(operator) = operators.get_mut(operator) {
@@ -557,7 +575,8 @@ impl Coordinator {
             }
         });
         let sinks = sinks.collect();
-        Checkpoint { id: flight.id, time_ms: clock::epoch_ms(), shape, sources, operators, sinks }
+        let (id, time_ms) = (flight.id, clock::epoch_ms());
+        Ok(Checkpoint { id, time_ms, shape, sources, operators, sinks })
     }
 
     /// Keeps this checkpoint and as many before it as are wanted, and those that are pinned or held.

@@ -55,10 +55,29 @@ impl NexmarkEvents {
     /// # Errors
     /// None that is known: columns are built to fit.
     pub fn batch(&mut self, events: usize) -> Result<RecordBatch> {
-        for event in self.generator.by_ref().take(events) {
+        self.append(u64::try_from(events).unwrap_or(u64::MAX));
+        self.finish()
+    }
+
+    /// Goes on with this event.
+    pub(crate) fn seek(&mut self, number: u64) {
+        if number != self.next {
+            self.generator = std::mem::take(&mut self.generator).with_offset(number);
+            self.next = number;
+        }
+    }
+
+    /// Generates the next events, so many of them.
+    pub(crate) fn append(&mut self, events: u64) {
+        for _ in 0..events {
+            let Some(event) = self.generator.next() else { return };
             self.columns.push(i64::try_from(self.next).unwrap_or(i64::MAX), event);
             self.next += 1;
         }
+    }
+
+    /// What was generated since the last time, as a batch.
+    pub(crate) fn finish(&mut self) -> Result<RecordBatch> {
         self.columns.finish()
     }
 }

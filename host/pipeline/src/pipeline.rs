@@ -12,7 +12,7 @@ use crate::launch::{Launch, OpenSource, RestoredNodes};
 use crate::lock::Lock;
 use crate::restore::{self, FreshStart, Restore};
 use crate::sink::{self, Sink};
-use crate::source::{self, Source};
+use crate::source::{self, Share, Source};
 use crate::{dead_letter, directory};
 use crate::{paths, savepoint};
 use howdah_runtime::{Component, Context, Engine, Inspection, Instance, LoadOptions, OperatorSpec};
@@ -189,9 +189,9 @@ impl Pipeline {
         // Documents go first: no crash may leave one whose output is gone.
         let checkpoints = Checkpoints::open(state_directory, sync)?;
         checkpoints.remove(&restore.obsolete)?;
-        let open = |(source, claim): (_, Option<dead_letter::Claim>)| {
+        let open = |(subtasks, claim): (_, Option<dead_letter::Claim>)| {
             let dead_letters = claim.map(dead_letter::Claim::open).transpose()?;
-            Ok(OpenSource { source, dead_letters })
+            Ok(OpenSource { subtasks, dead_letters })
         };
         let sources = sources.into_iter().map(open).collect::<Result<Vec<_>>>()?;
         for (config, sink) in self.config.sinks.iter().zip(&mut sinks) {
@@ -292,22 +292,26 @@ impl Pipeline {
     fn open_sources(
         &self,
         checkpoint: Option<&Checkpoint>,
-    ) -> Result<Vec<(Box<dyn Source>, Option<dead_letter::Claim>)>> {
+    ) -> Result<Vec<(Vec<Box<dyn Source>>, Option<dead_letter::Claim>)>> {
         let PipelineConfig { state_directory, directories, checkpoint: settings, .. } =
             &self.config;
         let sync = settings.sync;
         let open = |(config, node): (&SourceConfig, &SourceNode)| {
             let stored = checkpoint.and_then(|checkpoint| checkpoint.source(&config.name));
             let position = stored.map(|stored| &stored.position);
-            let plan = Arc::clone(&node.plan);
-            let mut source = source::open(config, directories, plan, position)?;
-            source.begin()?;
-            let Some(path) = config.dead_letter_file() else { return Ok((source, None)) };
+            let subtasks = Share::all(config.parallelism).map(|share| {
+                let plan = Arc::clone(&node.plan);
+                let mut source = source::open(config, directories, plan, share, position)?;
+                source.begin()?;
+                Ok(source)
+            });
+            let subtasks = subtasks.collect::<Result<Vec<_>>>()?;
+            let Some(path) = config.dead_letter_file() else { return Ok((subtasks, None)) };
             let letters = stored.and_then(|stored| stored.dead_letters.as_ref());
             let owner = (state_directory.as_path(), config.name.as_str());
             let place = directories.place(path)?;
             let claim = dead_letter::Claim::check(&place, owner, letters, sync)?;
-            Ok((source, Some(claim)))
+            Ok((subtasks, Some(claim)))
         };
         self.config.sources.iter().zip(&self.graph.sources).map(open).collect()
     }

@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 /// Rows of a batch.
 const BATCH_ROWS: usize = 8_192;
 
-/// A source and its channels.
+/// A source, or its share of one, and its channels.
 pub(crate) struct Reader {
-    /// Which source it is.
+    /// Which of all readers it is.
     pub(crate) number: usize,
     pub(crate) source: Box<dyn Source>,
     pub(crate) outlets: Outlets,
@@ -199,7 +199,7 @@ impl Reader {
         if self.outlets.barrier(checkpoint, last).is_break() {
             return Ok(ControlFlow::Break(()));
         }
-        let report = Report::Source { checkpoint, source: self.number, state };
+        let report = Report::Source { checkpoint, reader: self.number, state };
         if self.reports.send(report).is_err() {
             return Ok(ControlFlow::Break(()));
         }
@@ -270,9 +270,11 @@ pub(crate) struct RateLimit {
 const BATCHES_PER_SECOND: u64 = 20;
 
 impl RateLimit {
-    /// At most this many rows a second; 0: no limit.
-    pub(crate) fn new(rows_per_second: u64) -> Option<Self> {
-        (rows_per_second > 0).then(|| Self { rows_per_second, ready: clock::now() })
+    /// At most this many rows a second, by so many readers together, of which each gets its part; 0:
+    /// no limit.
+    pub(crate) fn new(rows_per_second: u64, readers: u32) -> Option<Self> {
+        let of_each = (rows_per_second / u64::from(readers.max(1))).max(1);
+        (rows_per_second > 0).then(|| Self { rows_per_second: of_each, ready: clock::now() })
     }
 
     fn batch_rows(&self) -> usize {

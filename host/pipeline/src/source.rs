@@ -16,7 +16,7 @@ mod table;
 
 use crate::checkpoint::SourcePosition;
 use crate::config::{SourceConfig, SourceConnector};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::grants::Directories;
 use crate::lines::Lines;
 use arrow_array::RecordBatch;
@@ -32,8 +32,8 @@ const READ_FACTOR: usize = 8;
 
 /// A stream of rows that can be read again from where a checkpoint left it.
 ///
-/// One thread owns a source and makes all calls. The contract, which `conformance` tests for
-/// every connector:
+/// One thread owns a source, or a share of it, and makes all calls. The contract, which
+/// `conformance` tests for every connector:
 ///
 /// - *Position.* [`position`](Self::position) stands between two rows: after all rows that
 ///   [`next`](Self::next) has returned, filtered and malformed ones included, and before all
@@ -47,8 +47,10 @@ const READ_FACTOR: usize = 8;
 /// - *Time.* `next` waits for no input. What is not there yet is [`Next::Idle`], and barriers
 ///   go by in the meantime. Work of a call is bounded by `rows_limit` rows, times
 ///   `READ_FACTOR` if they are filtered.
-/// - *The end.* After [`Next::End`] every call returns it again. A source that says it is
-///   bounded comes to its end; another one comes to it never, or when it is told from outside.
+/// - *The end.* After [`Next::End`] every call returns it again. One that never ends returns it never.
+/// - *Shares.* Opened by several subtasks, each with its [`Share`], they return each row once, together.
+///   Each position says of its share where it is; [`merge`] makes one of them, from which any number
+///   of subtasks goes on.
 /// - *Checkpoints.* Each position that goes into a checkpoint was asked for at its barrier.
 ///   [`checkpoint_completed`](Self::checkpoint_completed) follows once that checkpoint is
 ///   durable; it may be left out, for a crash comes in between, and a connector acknowledges
@@ -70,10 +72,6 @@ pub(crate) trait Source: Send {
 
     /// Where the next row is, for a checkpoint. Asked for at barriers.
     fn position(&self) -> Result<SourcePosition>;
-
-    /// Whether it comes to its end by itself.
-    #[allow(dead_code, reason = "every source is, so far")]
-    fn is_bounded(&self) -> bool;
 
     /// The checkpoint whose barrier asked for this position is durable: nothing before it is
     /// read again. The place to acknowledge or to let go.
@@ -122,6 +120,40 @@ pub(crate) struct Progress {
     pub(crate) bytes_total: u64,
 }
 
+/// The part of a source that a subtask reads. What belongs to it follows from the number of subtasks
+/// and from what it is called, so that it is the same in every run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Share {
+    /// Whose it is.
+    pub(crate) subtask: u32,
+    /// How many subtasks there are.
+    pub(crate) of: u32,
+}
+
+impl Share {
+    /// All of it.
+    pub(crate) const WHOLE: Self = Self { subtask: 0, of: 1 };
+
+    /// Those of so many subtasks.
+    pub(crate) fn all(of: u32) -> impl Iterator<Item = Self> {
+        (0..of).map(move |subtask| Self { subtask, of })
+    }
+
+    /// Whether what has this number belongs to it.
+    fn has(self, number: u64) -> bool {
+        number % u64::from(self.of.max(1)) == u64::from(self.subtask)
+    }
+
+    /// Whether what has this name belongs to it.
+    fn has_name(self, name: &str) -> bool {
+        // The last step of MurmurHash3: names that count up are spread evenly.
+        let mut mixed = crc32fast::hash(name.as_bytes());
+        mixed = (mixed ^ (mixed >> 16)).wrapping_mul(0x85EB_CA6B);
+        mixed = (mixed ^ (mixed >> 13)).wrapping_mul(0xC2B2_AE35);
+        self.has(u64::from(mixed ^ (mixed >> 16)))
+    }
+}
+
 /// Whether a path means the files of a directory.
 pub(crate) fn has_many(path: &Path) -> bool {
     file::has_many(path)
@@ -137,21 +169,51 @@ pub(crate) fn inspect(config: &SourceConfig, directories: &Directories) -> Resul
     }
 }
 
-/// Opens a source at a position; `None`: at its first row.
+/// Opens a share of a source at a position of all of it; `None`: at its first row.
 pub(crate) fn open(
     config: &SourceConfig,
     directories: &Directories,
     plan: Arc<Plan>,
+    share: Share,
     position: Option<&SourcePosition>,
 ) -> Result<Box<dyn Source>> {
     match config.connector {
-        SourceConnector::File => file::open(config, directories, plan, position),
+        SourceConnector::File => file::open(config, directories, plan, share, position),
         SourceConnector::Nexmark { events } => {
-            Ok(Box::new(nexmark::NexmarkSource::open(config, events, plan, position)?))
+            Ok(Box::new(nexmark::NexmarkSource::open(config, events, plan, share, position)?))
         }
         SourceConnector::Paimon => {
             Ok(Box::new(table::PaimonSource::open(config, directories, plan, position)?))
         }
         SourceConnector::Http => Ok(Box::new(http::HttpSource::open(config, plan, position)?)),
+    }
+}
+
+/// The position of all of a source, from those of its shares.
+pub(crate) fn merge(positions: &[SourcePosition]) -> Result<SourcePosition> {
+    match positions {
+        [whole] => Ok(whole.clone()),
+        [first, ..] if first.connector == nexmark::CONNECTOR => nexmark::merge(positions),
+        [first, ..] if first.connector == file::DIRECTORY => file::merge(positions),
+        _ => Err(Error::internal("a source without shares has several positions, or none")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_spread_over_shares_and_belong_to_one_each() {
+        for of in 1..6 {
+            let mut counts = vec![0; of as usize];
+            for number in 0..1_000 {
+                let name = format!("part-{number:04}.csv");
+                let owners: Vec<_> = Share::all(of).filter(|share| share.has_name(&name)).collect();
+                assert_eq!(owners.len(), 1);
+                counts[owners[0].subtask as usize] += 1;
+            }
+            assert!(counts.iter().all(|count| *count > 800 / of), "{counts:?}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::section::{Section, enumerate};
 use super::sink;
 use super::{
     Acknowledge, FilterValue, FinalNewline, Format, HttpConfig, Located, Node, OnError,
-    SourceConfig, SourceConnector, TIME_LIMIT_MS, connectors,
+    PARALLELISM_LIMIT, SourceConfig, SourceConnector, TIME_LIMIT_MS, connectors, to_u32,
 };
 use howdah_state::ColumnType;
 use std::path::Path;
@@ -15,6 +15,7 @@ use toml::de::DeValue;
 /// What it may have.
 pub(super) const KEYS: &[&str] = &[
     "connector",
+    "parallelism",
     "path",
     "table",
     "port",
@@ -160,8 +161,30 @@ pub(super) fn source(
         Some(table) => table.within(Path::new(&stated.value)).display().to_string(),
         None => stated.value,
     };
+    let parallelism = section.integer("parallelism", 1..=PARALLELISM_LIMIT).map_or(1, to_u32);
+    let can_be_shared = match connector {
+        SourceConnector::File => connectors::has_many(&path.value),
+        SourceConnector::Nexmark { .. } => true,
+        SourceConnector::Paimon | SourceConnector::Http => false,
+    };
+    let what = section.describe("parallelism");
+    if parallelism > 1 && !can_be_shared {
+        let problem = format!(
+            "{what} is for a directory, a pattern such as \"in/*.csv\", or generated events; others \
+             are read by one subtask"
+        );
+        section.problem(section.line(), problem);
+    }
+    if parallelism > 1 && matches!(on_error, OnError::DeadLetter(_)) {
+        let problem = format!(
+            "{what} does not go with on-error = \"dead-letter\", whose file has one writer; take \
+             on-error = \"skip\", or leave `parallelism` out"
+        );
+        section.problem(section.line(), problem);
+    }
     Some(SourceConfig {
         name: node.name_or("source"),
+        parallelism,
         connector,
         follow,
         path,

@@ -455,6 +455,23 @@ fn files_that_are_not_there_are_all_told() {
 }
 
 #[test]
+fn several_subtasks_read_what_can_be_shared() {
+    let error = refused("[source]\n", "[source]\nparallelism = 2\n");
+    for expected in [
+        "`parallelism` in [source] is for a directory, a pattern",
+        "`parallelism` in [source] does not go with on-error = \"dead-letter\"",
+    ] {
+        assert!(error.contains(expected), "{error}");
+    }
+    let (_directory, file) = directory();
+    let parsed = |text: &str| PipelineConfig::parse(&file, text).expect("a configuration");
+    let shared =
+        GRAPH.replace("path = \"events.csv\"\nfilter", "path = \"*.csv\"\nparallelism = 3\nfilter");
+    let parallelism: Vec<_> = parsed(&shared).sources.iter().map(|it| it.parallelism).collect();
+    assert_eq!(parallelism, [1, 3]);
+}
+
+#[test]
 fn two_sinks_on_standard_output_are_refused() {
     let (directory, file) = directory();
     let files = "type = \"files\"\npath = \"late\"";

@@ -43,6 +43,7 @@ fn bench_of(interval: Duration, tolerated_failures: u32) -> Bench {
         shape: example(1).shape,
         operators: Vec::new(),
         subtasks: 0,
+        readers: vec![0],
         producers: vec![1],
     };
     let checkpoints = Checkpoints::open(directory.path(), false).expect("opened");
@@ -81,7 +82,7 @@ impl Bench {
             closed: false,
             dead_letters: None,
         };
-        self.report(Report::Source { checkpoint, source: 0, state });
+        self.report(Report::Source { checkpoint, reader: 0, state });
     }
 
     fn staged(&self, checkpoint: u64) {
@@ -212,4 +213,24 @@ fn sources_are_told_to_drain_once() {
     let (outcome, result) = bench.coordinator.join().expect("no panic");
     result.expect("complete");
     assert!(outcome.source_ended);
+}
+
+#[test]
+fn readers_of_one_source_are_one_in_the_document() {
+    let state = |rows, watermark, closed| SourceState {
+        position: SourcePosition::new("directory", rows, &serde_json::json!({"files": {}}))
+            .expect("a position"),
+        watermark,
+        closed,
+        dead_letters: None,
+    };
+    for (readers, expected) in [
+        (vec![state(3, Some(7), false), state(4, Some(5), false)], (7, Some(5), false)),
+        (vec![state(3, Some(7), false), state(4, Some(5), true)], (7, Some(7), false)),
+        (vec![state(3, Some(7), true), state(4, Some(5), true)], (7, Some(5), true)),
+        (vec![state(3, Some(7), false), state(0, None, false)], (3, None, false)),
+    ] {
+        let source = SourceState::merged(readers, "bids").expect("merged");
+        assert_eq!((source.position.rows, source.watermark, source.closed), expected);
+    }
 }

@@ -5,7 +5,7 @@ use crate::checkpoint::{InputShape, OperatorShape, Shape, SinkShape, SourceShape
 use crate::config::{OperatorConfig, PipelineConfig, SourceConfig, enumerate};
 use crate::error::{Error, Result, suggestion_or_list};
 use crate::sink::OP_COLUMN;
-use crate::source::{self, Plan, Wanted};
+use crate::source::{self, Plan, Share, Wanted};
 use howdah_runtime::{Component, InputSpec, OperatorSpec, OutputSpec};
 use howdah_state::{Column, StateDescriptor};
 use std::sync::Arc;
@@ -470,7 +470,8 @@ impl<'a> Planner<'a> {
         let plan = Plan::resolve(&self.config.file, source, &all, &shape).map(Arc::new);
         // What the file lacks is found by opening it.
         let opened = plan.and_then(|plan| {
-            source::open(source, &self.config.directories, Arc::clone(&plan), None)?;
+            let (directories, whole) = (&self.config.directories, Share::WHOLE);
+            source::open(source, directories, Arc::clone(&plan), whole, None)?;
             Ok(plan)
         });
         match opened {

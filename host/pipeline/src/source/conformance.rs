@@ -1,6 +1,6 @@
 //! The contract of a source as tests that every connector runs.
 
-use super::{Next, Source, SourceBatch};
+use super::{Next, Share, Source, SourceBatch, merge};
 use crate::checkpoint::SourcePosition;
 use crate::error::Result;
 use arrow_array::RecordBatch;
@@ -19,6 +19,48 @@ pub(super) fn check(open: Open<'_>) -> Vec<Row> {
         positions_restore_exactly(open, &all, limit);
     }
     all
+}
+
+/// A connector under test that can be shared: opens the share of a subtask at a position of all.
+pub(super) type OpenShare<'a> =
+    &'a dyn Fn(Share, Option<&SourcePosition>) -> Result<Box<dyn Source>>;
+
+/// However many subtasks share a source, and however far each has come when their number changes,
+/// together they return all rows once.
+pub(super) fn check_shares(open: OpenShare<'_>, all: &[Row]) {
+    let mut expected = all.to_vec();
+    expected.sort_unstable();
+    for numbers in [[1, 3, 1], [3, 2, 5], [2, 7, 3]] {
+        let (mut position, mut seen) = (None, Vec::new());
+        for (round, of) in numbers.into_iter().enumerate() {
+            let mut positions = Vec::new();
+            for share in Share::all(of) {
+                let mut source = open(share, position.as_ref()).expect("opened");
+                // Some come far, some not at all; in the last round all come to the end.
+                for _ in 0..(share.subtask * 3 + 1) % 5 {
+                    if let Next::Batch(batch) = source.next(all.len() / 9 + 1).expect("read") {
+                        seen.extend(rows_of(&batch));
+                    }
+                }
+                if round + 1 == numbers.len() {
+                    seen.extend(rest(&mut *source, 1_000));
+                }
+                positions.push(source.position().expect("a position"));
+            }
+            let merged = merge(&positions).expect("one position");
+            // As it comes out of a document.
+            let text = serde_json::to_string(&merged).expect("JSON");
+            position = Some(serde_json::from_str(&text).expect("a position"));
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, expected, "{numbers:?}");
+        let whole = position.map(|position| position.rows);
+        let read = open(Share::WHOLE, None).and_then(|mut source| {
+            rest(&mut *source, 1_000);
+            source.position()
+        });
+        assert_eq!(whole, Some(read.expect("a position").rows));
+    }
 }
 
 /// Rows from where a source is to its end, or until it has none now.
@@ -40,10 +82,7 @@ pub(super) fn rest(source: &mut dyn Source, limit: usize) -> Vec<Row> {
                 assert_eq!(read, kept + batch.filtered + rejected, "every row is accounted for");
                 rows.extend(rows_of(&batch));
             }
-            Next::Idle(_) => {
-                assert!(!source.is_bounded(), "a bounded source comes to its end");
-                return rows;
-            }
+            Next::Idle(_) => return rows,
             Next::End => {
                 assert!(matches!(source.next(limit).expect("read"), Next::End), "an end lasts");
                 return rows;

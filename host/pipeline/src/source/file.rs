@@ -9,12 +9,13 @@ mod pattern;
 mod start;
 
 use super::plan::{FileShape, Plan};
-use super::{Next, Progress, Source, SourceBatch};
+use super::{Next, Progress, Share, Source, SourceBatch};
 use crate::checkpoint::SourcePosition;
 use crate::config::{Format, SourceConfig};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::grants::Directories;
 use crate::place::Place;
+pub(super) use many::{CONNECTOR as DIRECTORY, merge};
 use many::{Files, FilesSource};
 use serde::{Deserialize, Serialize};
 use start::Start;
@@ -85,7 +86,7 @@ pub(super) fn has_many(path: &Path) -> bool {
 
 /// What columns the files have, and of what types they seem to be: those of the first one.
 pub(super) fn inspect(config: &SourceConfig, directories: &Directories) -> Result<FileShape> {
-    let place = match Files::of(&config.path.value, directories)? {
+    let place = match Files::of(&config.path.value, directories, Share::WHOLE)? {
         Some(files) => files.first(config)?,
         None => directories.place(&config.path.value)?,
     };
@@ -101,13 +102,20 @@ pub(super) fn open(
     config: &SourceConfig,
     directories: &Directories,
     plan: Arc<Plan>,
+    share: Share,
     position: Option<&SourcePosition>,
 ) -> Result<Box<dyn Source>> {
-    Ok(match Files::of(&config.path.value, directories)? {
+    Ok(match Files::of(&config.path.value, directories, share)? {
         Some(files) => Box::new(FilesSource::open(files, config, plan, position)?),
-        None => {
+        None if share == Share::WHOLE => {
             let place = directories.place(&config.path.value)?;
             Box::new(FileSource::open(&place, config, plan, position)?)
+        }
+        // A directory that the configuration knew, and that is gone since.
+        None => {
+            let shown = config.path.value.display();
+            let message = format!("{shown} is one file, which cannot be read by several subtasks");
+            return Err(Error::input(message));
         }
     })
 }
@@ -145,7 +153,7 @@ impl FileSource {
     ) -> Result<Self> {
         let stored = position.map(|position| {
             let Stored { byte_offset, lines, start } = position.read(CONNECTOR)?;
-            Ok::<_, crate::Error>((FilePosition { byte_offset, rows: position.rows, lines }, start))
+            Ok::<_, Error>((FilePosition { byte_offset, rows: position.rows, lines }, start))
         });
         let stored = stored.transpose()?;
         let position = stored.map(|(position, _)| position);
@@ -176,10 +184,6 @@ impl Source for FileSource {
         let FilePosition { byte_offset, rows, lines } = self.reader.position();
         let start = self.start.before(byte_offset);
         SourcePosition::new(CONNECTOR, rows, &Stored { byte_offset, lines, start })
-    }
-
-    fn is_bounded(&self) -> bool {
-        true
     }
 }
 

@@ -126,10 +126,6 @@ impl Source for HttpSource {
         SourcePosition::new(CONNECTOR, self.rows, &())
     }
 
-    fn is_bounded(&self) -> bool {
-        false
-    }
-
     fn checkpoint_completed(&mut self, position: &SourcePosition) -> Result<()> {
         while self.unconfirmed.front().is_some_and(|(rows, _)| *rows <= position.rows) {
             let Some((_, done)) = self.unconfirmed.pop_front() else { break };

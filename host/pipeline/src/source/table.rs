@@ -286,10 +286,6 @@ impl Source for PaimonSource {
     fn position(&self) -> Result<SourcePosition> {
         SourcePosition::new(CONNECTOR, self.rows, &self.at)
     }
-
-    fn is_bounded(&self) -> bool {
-        !self.follow
-    }
 }
 
 #[cfg(test)]

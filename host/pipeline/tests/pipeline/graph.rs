@@ -540,3 +540,50 @@ fn what_was_reached_while_a_source_was_idle_does_not_go_back() {
     pipeline.start(StartOptions::default()).expect("started").wait().expect("a summary");
     assert_eq!(bench.numbers("late"), [[3, 1, 5, 5, 5]]);
 }
+
+/// Figures of auctions, from a source that so many subtasks read.
+fn shared(source: &str, parallelism: u32, rate_limit: u64) -> String {
+    format!(
+        "name = \"shared\"\nstate-directory = \"state\"\nparallelism = 2\n\
+         [checkpoint]\ninterval-ms = 10\nsync = false\n\
+         [source]\n{source}\nevent-time = \"date_time\"\nfilter = {{ event_type = 2 }}\n\
+         parallelism = {parallelism}\nrate-limit-rows-per-second = {rate_limit}\n\
+         [operator]\nname = \"stats\"\ncomponent = \"{AUCTION_STATS}\"\n\
+         [sink]\ntype = \"files\"\npath = \"stats\"\n"
+    )
+}
+
+#[test]
+fn several_subtasks_read_a_source_whatever_their_number_in_each_run() {
+    let bids = bids(6_000);
+    let generated = "connector = \"nexmark\"\nevents = 12_000";
+    for source in [generated, "path = \"in/*.csv\""] {
+        let run = |parallelisms: &[u32]| {
+            let bench = Bench::new();
+            std::fs::create_dir(bench.path("in")).expect("made");
+            for (number, part) in bids.chunks(500).enumerate() {
+                bench.write(&format!("in/part-{number}.csv"), csv(part));
+            }
+            let mut restored = 0;
+            for (number, parallelism) in parallelisms.iter().enumerate() {
+                let last = number + 1 == parallelisms.len();
+                let text = shared(source, *parallelism, if last { 0 } else { 20_000 });
+                let pipeline = bench.prepare_file(&text).expect("a pipeline");
+                let handle = pipeline.start(StartOptions::default()).expect("started");
+                if last {
+                    let summary = handle.wait().expect("a summary");
+                    assert!(summary.finished);
+                    restored += summary.restored_from.unwrap_or(0);
+                } else {
+                    wait_for_checkpoint(&handle);
+                }
+            }
+            assert_eq!(restored > 0, parallelisms.len() > 1);
+            emitted_totals(&bench, "stats")
+        };
+        let at_once = run(&[1]);
+        assert!(at_once.1 > 5_000);
+        assert_eq!(run(&[3]), at_once);
+        assert_eq!(run(&[3, 2, 1, 4]), at_once);
+    }
+}

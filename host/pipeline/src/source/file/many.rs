@@ -10,7 +10,7 @@ use crate::config::{Format, SourceConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::grants::Directories;
 use crate::place::{Directory, Place};
-use crate::source::{Next, Plan, Progress, Source};
+use crate::source::{Next, Plan, Progress, Share, Source};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The name of the connector.
-const CONNECTOR: &str = "directory";
+pub(in crate::source) const CONNECTOR: &str = "directory";
 /// The most files: each checkpoint says of each how far it was read.
 const FILES_LIMIT: usize = 10_000;
 /// How often new files and lines are looked for.
@@ -40,6 +40,17 @@ struct StoredFile {
     done: bool,
 }
 
+/// See [`source::merge`](crate::source::merge): each file belongs to one share.
+pub(in crate::source) fn merge(positions: &[SourcePosition]) -> Result<SourcePosition> {
+    let mut files = BTreeMap::new();
+    for position in positions {
+        let stored: StoredFiles = position.read(CONNECTOR)?;
+        files.extend(stored.files);
+    }
+    let rows = positions.iter().map(|position| position.rows).sum();
+    SourcePosition::new(CONNECTOR, rows, &StoredFiles { files })
+}
+
 /// How far a file was read.
 #[derive(Debug, Clone, Copy)]
 struct Read {
@@ -54,6 +65,7 @@ struct Read {
 pub(super) struct Files {
     directory: Directory,
     pattern: String,
+    share: Share,
 }
 
 impl Files {
@@ -71,11 +83,11 @@ impl Files {
         Some((parent.unwrap_or(Path::new(".")), pattern))
     }
 
-    /// Those that a path means; `None`: it means one file.
-    pub(super) fn of(path: &Path, directories: &Directories) -> Result<Option<Self>> {
+    /// A share of those that a path means; `None`: it means one file.
+    pub(super) fn of(path: &Path, directories: &Directories, share: Share) -> Result<Option<Self>> {
         let Some((directory, pattern)) = Self::pattern(path) else { return Ok(None) };
         let directory = directories.place(directory)?.directory()?;
-        Ok(Some(Self { directory, pattern: pattern.to_owned() }))
+        Ok(Some(Self { directory, pattern: pattern.to_owned(), share }))
     }
 
     /// The first one that has something in it, to see what columns there are.
@@ -94,7 +106,7 @@ impl Files {
     /// Names and lengths. Hidden files, and those that begin with `_`, are somebody's notes.
     fn list(&self) -> Result<BTreeMap<String, u64>> {
         let wanted = |name: &str| !name.starts_with(['.', '_']) && matches(&self.pattern, name);
-        let files: BTreeMap<String, u64> = self.directory.files(wanted)?.into_iter().collect();
+        let mut files: BTreeMap<String, u64> = self.directory.files(wanted)?.into_iter().collect();
         if files.len() > FILES_LIMIT {
             return Err(Error::input(format!(
                 "{} files match `{}`, and a source takes {FILES_LIMIT} at most; take a narrower \
@@ -103,6 +115,7 @@ impl Files {
                 self.pattern
             )));
         }
+        files.retain(|name, _| self.share.has_name(name));
         Ok(files)
     }
 }
@@ -143,7 +156,8 @@ impl FilesSource {
         let mut read = BTreeMap::new();
         if let Some(position) = position {
             let stored: StoredFiles = position.read(CONNECTOR)?;
-            for (name, StoredFile { rows, at, done }) in stored.files {
+            let own = stored.files.into_iter().filter(|(name, _)| files.share.has_name(name));
+            for (name, StoredFile { rows, at, done }) in own {
                 let Stored { byte_offset, lines, start } = at;
                 let position = FilePosition { byte_offset, rows, lines };
                 read.insert(name, Read { position, start, done });
@@ -306,9 +320,5 @@ impl Source for FilesSource {
         };
         let files = read.into_iter().map(stored).collect();
         SourcePosition::new(CONNECTOR, rows, &StoredFiles { files })
-    }
-
-    fn is_bounded(&self) -> bool {
-        !self.follow
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::clock;
 use crate::config::PipelineConfig;
 use crate::error::Error;
-use crate::source::conformance::{check, rest};
+use crate::source::conformance::{check, check_shares, rest};
 use crate::source::{Rejected, Wanted};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -75,11 +75,20 @@ impl Files {
         source: &str,
         position: Option<&SourcePosition>,
     ) -> Result<Box<dyn Source>> {
+        self.open_share(source, Share::WHOLE, position)
+    }
+
+    fn open_share(
+        &self,
+        source: &str,
+        share: Share,
+        position: Option<&SourcePosition>,
+    ) -> Result<Box<dyn Source>> {
         let config = self.config(source);
         let source = &config.sources[0];
         let shape = crate::source::inspect(source, &config.directories)?;
         let plan = plan_of(&config, &input().fields, &shape)?;
-        crate::source::open(source, &config.directories, Arc::new(plan), position)
+        crate::source::open(source, &config.directories, Arc::new(plan), share, position)
     }
 
     /// Reads to the end; the kept rows and the rejected ones.
@@ -328,6 +337,7 @@ fn a_directory_of_files_of_every_format_keeps_the_contract() {
                 format!("format = \"{extension}\"\nevent-time = \"at\"\nfollow = {follow}");
             let rows = check(&|position| files.open_source(&source, position));
             assert_eq!(rows.len(), 120, "{name}");
+            check_shares(&|share, position| files.open_share(&source, share, position), &rows);
         }
     }
 }
@@ -345,13 +355,33 @@ fn generated_events_keep_the_contract() {
         let shape = crate::source::inspect(&config.sources[0], &config.directories);
         let shape = shape.expect("a shape");
         let plan = Arc::new(plan_of(&config, &fields, &shape).expect("a plan"));
-        let open = |position: Option<&SourcePosition>| {
-            let directories = &config.directories;
-            crate::source::open(&config.sources[0], directories, Arc::clone(&plan), position)
+        let open = |share, position: Option<&SourcePosition>| {
+            let (directories, plan) = (&config.directories, Arc::clone(&plan));
+            crate::source::open(&config.sources[0], directories, plan, share, position)
         };
-        let rows = check(&open);
+        let rows = check(&|position| open(Share::WHOLE, position));
         assert_eq!(rows.len(), if source.contains("filter") { 120 } else { 100 });
+        check_shares(&open, &rows);
     }
+}
+
+#[test]
+fn generated_events_are_shared_in_blocks() {
+    let fields = [Column::required("seq", ColumnType::Int64)];
+    let files = Files::new("in.csv", b"");
+    let config = files.config("connector = \"nexmark\"\nevents = 20_000");
+    let shape = crate::source::inspect(&config.sources[0], &config.directories);
+    let plan = plan_of(&config, &fields, &shape.expect("a shape"));
+    let plan = Arc::new(plan.expect("a plan"));
+    let open = |share, position: Option<&SourcePosition>| {
+        let (directories, plan) = (&config.directories, Arc::clone(&plan));
+        crate::source::open(&config.sources[0], directories, plan, share, position)
+    };
+    let rows = rest(&mut *open(Share::WHOLE, None).expect("opened"), 1_000);
+    assert_eq!(rows.len(), 20_000);
+    check_shares(&open, &rows);
+    let of_one = rest(&mut *open(Share { subtask: 1, of: 3 }, None).expect("opened"), 1_000);
+    assert!((5_000..8_000).contains(&of_one.len()), "{}", of_one.len());
 }
 
 fn followed(files: &Files) -> Box<dyn Source> {

@@ -80,7 +80,13 @@ impl Rows {
         };
         let wanted: Vec<Wanted> = columns().into_iter().map(wanted).collect();
         let plan = Plan::resolve(&config.file, source, &wanted, &shape)?;
-        crate::source::open(source, &config.directories, Arc::new(plan), position)
+        crate::source::open(
+            source,
+            &config.directories,
+            Arc::new(plan),
+            crate::source::Share::WHOLE,
+            position,
+        )
     }
 
     fn snapshots(&self) -> std::path::PathBuf {

@@ -146,8 +146,8 @@ impl Reader {
         self.outlets.idle()
     }
 
-    /// Obeys the commands that are there, up to the one to drain; with a rate limit, or an idle source, those that come
-    /// until it is time to read on.
+    /// Obeys the commands that are there, up to the one to drain; with a rate limit, or an idle source,
+    /// those that come until it is time to read on.
     fn obey_all(&mut self, idle_until: Option<Instant>) -> Result<ControlFlow<()>> {
         loop {
             let limited = self.rate_limit.as_ref().and_then(RateLimit::wait);

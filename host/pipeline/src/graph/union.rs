@@ -46,7 +46,7 @@ pub(super) fn unite(
 /// Says that rows cannot go to one sink, and the way out.
 pub(super) fn refused(problem: &str) -> String {
     format!(
-        "{problem}: rows that go to one sink have the same columns; state the types of a source\'s \
+        "{problem}: rows that go to one sink have the same columns; state the types of a source's \
          columns in its `schema`, or take another sink"
     )
 }
@@ -62,12 +62,14 @@ mod tests {
         Edge::of((Producer::Source(1), Consumer::Sink(0)), (columns, fields), Distribution::Forward)
     }
 
+    fn auctions() -> [Column; 2] {
+        let column = |name: &str| Column::required(name, ColumnType::Int64);
+        [column("auction"), column("price")]
+    }
+
     #[test]
     fn columns_come_in_the_order_of_the_first_and_may_be_null_if_they_may_in_one() {
-        let mut fields = [
-            Column::required("auction", ColumnType::Int64),
-            Column::required("price", ColumnType::Int64),
-        ];
+        let mut fields = auctions();
         let mut edge = edge(vec![
             Column::nullable("price", ColumnType::Int64),
             Column::required("auction", ColumnType::Int64),
@@ -79,10 +81,7 @@ mod tests {
 
     #[test]
     fn all_that_does_not_agree_is_named_with_both_and_the_column() {
-        let mut fields = [
-            Column::required("auction", ColumnType::Int64),
-            Column::required("price", ColumnType::Int64),
-        ];
+        let mut fields = auctions();
         let mut edge = edge(vec![
             Column::required("prize", ColumnType::Int64),
             Column::required("auction", ColumnType::Utf8),

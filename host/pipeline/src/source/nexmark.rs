@@ -6,7 +6,8 @@ use super::reject::Rejects;
 use super::{Next, Progress, Share, Source};
 use crate::checkpoint::SourcePosition;
 use crate::config::SourceConfig;
-use crate::error::{Error, ErrorKind, Result};
+use crate::connector::Kept;
+use crate::error::{Error, Result};
 use crate::nexmark::NexmarkEvents;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -19,6 +20,8 @@ pub(super) const CONNECTOR: &str = "nexmark";
 /// Events are dealt to so many parts in turn, a block to each. Subtasks share the parts: what has been
 /// read of each is known whatever their number.
 const PARTS: u64 = 256;
+/// The most events: far enough from the end of the numbers to count on.
+const EVENTS_LIMIT: u64 = i64::MAX.unsigned_abs();
 /// Events of a block.
 const BLOCK: u64 = 1_024;
 
@@ -63,10 +66,34 @@ fn position(mut next: Vec<u64>) -> Result<SourcePosition> {
     SourcePosition::new(CONNECTOR, rows, &Stored { next })
 }
 
-/// The next event of each part at a position.
+/// The next event of each part that a position has, which are those of a share or all.
 fn next(position: &SourcePosition) -> Result<Vec<u64>> {
     let stored: Option<Stored> = position.read(CONNECTOR)?;
+    let last = match &stored {
+        Some(stored) => stored.next.iter().max(),
+        None => Some(&position.rows),
+    };
+    // A part may be some blocks ahead of the others.
+    if last.is_some_and(|last| *last > EVENTS_LIMIT + PARTS * BLOCK) {
+        return Err(unreadable("it is after the last event that there is"));
+    }
     Ok(stored.map_or_else(|| from(position.rows), |stored| stored.next))
+}
+
+/// The next event of each part at a position of the whole source.
+fn next_of_all(position: &SourcePosition) -> Result<Vec<u64>> {
+    let next = next(position)?;
+    let mut parts: Vec<u64> = next.iter().map(|event| part(*event)).collect();
+    parts.sort_unstable();
+    if parts.into_iter().eq(0..PARTS) {
+        Ok(next)
+    } else {
+        Err(unreadable("it does not have each part of the events once"))
+    }
+}
+
+fn unreadable(reason: &str) -> Error {
+    Kept::Position.unreadable(CONNECTOR, reason)
 }
 
 /// See [`source::merge`](super::merge): each part belongs to one share.
@@ -97,15 +124,8 @@ impl NexmarkSource {
     ) -> Result<Self> {
         let all = match position {
             None => from(0),
-            Some(position) => next(position)?,
+            Some(position) => next_of_all(position)?,
         };
-        let mut parts: Vec<u64> = all.iter().map(|event| part(*event)).collect();
-        parts.sort_unstable();
-        if !parts.into_iter().eq(0..PARTS) {
-            let message =
-                "the checkpoint's position of connector `nexmark` does not have each part once";
-            return Err(Error::new(ErrorKind::Corrupt, message));
-        }
         let own = all.into_iter().filter(|event| share.has(part(*event)));
         let next: BinaryHeap<Reverse<u64>> = own.map(Reverse).collect();
         Ok(Self {
@@ -159,6 +179,7 @@ impl Source for NexmarkSource {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     #[test]
     fn a_position_among_the_first_events_is_their_number() {
@@ -166,6 +187,20 @@ mod tests {
             let found = position(from(events)).expect("a position");
             assert_eq!((found.rows, found.at.is_null()), (events, true));
             assert_eq!(next(&found).expect("parts"), from(events));
+        }
+    }
+
+    #[test]
+    fn a_position_that_no_run_has_left_is_refused() {
+        let refused = |rows: u64, stored: Option<Vec<u64>>| {
+            let stored = stored.map(|next| Stored { next });
+            let position = SourcePosition::new(CONNECTOR, rows, &stored).expect("a position");
+            next_of_all(&position).expect_err("refused").kind()
+        };
+        let with = |event: u64| from(0).into_iter().skip(1).chain([event]).collect::<Vec<_>>();
+        assert_eq!(refused(u64::MAX, None), ErrorKind::Corrupt);
+        for stored in [Vec::new(), with(BLOCK), with(u64::MAX - u64::MAX % (BLOCK * PARTS))] {
+            assert_eq!(refused(1, Some(stored)), ErrorKind::Corrupt);
         }
     }
 

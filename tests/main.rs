@@ -28,6 +28,7 @@ mod hostile_guests;
 mod http_source;
 mod inspect;
 mod isolation;
+mod kafka;
 mod kill;
 mod languages;
 mod live_reads;

@@ -112,7 +112,12 @@ pub(crate) fn assert_rows(rows: &[Row], shape: &Shape, columns: &[&str], answer:
 }
 
 fn script(name: &str) -> Command {
-    let mut command = Command::new(python());
+    script_with(&python(), name)
+}
+
+/// A script of the oracles, run by a Python that has what it needs.
+pub(crate) fn script_with(python: &Path, name: &str) -> Command {
+    let mut command = Command::new(python);
     command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/oracles").join(name));
     command
 }

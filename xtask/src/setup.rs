@@ -167,6 +167,13 @@ fn readers_python(workspace: &Workspace) -> String {
         .unwrap_or_else(|error| format!("skipped: {error:#}"))
 }
 
+/// A Python with a broker and a client of Kafka.
+pub(crate) fn kafka_python(workspace: &Workspace) -> Result<PathBuf> {
+    let python = workspace.kafka_python();
+    environment(&python, &workspace.root.join("tests/oracles/kafka.txt"))?;
+    Ok(python)
+}
+
 /// Makes the virtual environment of a Python with these packages, unless it is there with the
 /// same.
 pub(crate) fn environment(python: &Path, requirements: &Path) -> Result<String> {

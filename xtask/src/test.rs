@@ -24,6 +24,9 @@ pub(crate) struct Args {
     /// Every round and seed, instead of those that fit in a coffee break
     #[arg(long)]
     full: bool,
+    /// Set up a broker, too, and run the tests against it
+    #[arg(long)]
+    kafka: bool,
     /// Passed on to `cargo test`, for instance `-p howdah-state` or `-- a_test`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     cargo: Vec<String>,
@@ -45,6 +48,11 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     }
     command.env("HOWDAH_ORACLE_PYTHON", workspace.oracle_python());
     command.env("HOWDAH_READERS_PYTHON", workspace.readers_python());
+    if args.kafka {
+        command.env("HOWDAH_KAFKA_PYTHON", setup::kafka_python(workspace)?);
+    } else {
+        say("Tests that need a Kafka broker are skipped: `cargo xtask test --kafka` has one.");
+    }
     for language in Language::ALL {
         if let Some(directory) = language.build_operators(workspace)? {
             command.env(language.operators_variable(), directory);

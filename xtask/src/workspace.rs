@@ -42,6 +42,11 @@ impl Workspace {
         self.target.join("readers-venv/bin/python")
     }
 
+    /// The Python that has the packages of `tests/oracles/kafka.txt`.
+    pub(crate) fn kafka_python(&self) -> PathBuf {
+        self.target.join("kafka-venv/bin/python")
+    }
+
     /// The release build of the command.
     pub(crate) fn release_binary(&self) -> PathBuf {
         self.target.join("release/howdah")

@@ -91,6 +91,7 @@
 //!
 //! All that is wrong with a file is reported at once.
 
+mod kafka;
 mod operator;
 mod section;
 mod sink;
@@ -105,6 +106,7 @@ use crate::restart::RestartPolicy;
 use crate::source as connectors;
 use howdah_runtime::{Limits, WasiGrant};
 use howdah_state::{ColumnType, KeyGroups};
+pub use kafka::{Delivery, KafkaConfig, KafkaFormat, KafkaStart, SinkTopicConfig, TopicConfig};
 pub(crate) use section::enumerate;
 use section::{Document, Problems, Section};
 use std::fmt;
@@ -247,6 +249,8 @@ pub enum SourceConnector {
         /// How many; `None`: it goes on for ever.
         events: Option<u64>,
     },
+    /// A topic of Kafka.
+    Kafka,
 }
 
 impl SourceConnector {
@@ -257,6 +261,7 @@ impl SourceConnector {
             Self::Paimon => "paimon",
             Self::Http => "http",
             Self::Nexmark { .. } => "nexmark",
+            Self::Kafka => "kafka",
         }
     }
 }
@@ -285,6 +290,8 @@ pub struct SourceConfig {
     pub stated_path: String,
     /// Its format.
     pub format: Format,
+    /// The topic, where it is one.
+    pub topic: Option<TopicConfig>,
     /// The column with the event time; `None`: event times are 0 and there is no watermark.
     pub event_time: Option<Located<String>>,
     /// How far event times may lag behind the highest one seen.
@@ -365,6 +372,8 @@ pub enum SinkType {
     Stdout,
     /// Nowhere; rows are counted.
     Null,
+    /// A topic of Kafka.
+    Kafka,
 }
 
 impl SinkType {
@@ -373,6 +382,7 @@ impl SinkType {
         ("paimon", Self::Paimon),
         ("stdout", Self::Stdout),
         ("null", Self::Null),
+        ("kafka", Self::Kafka),
     ];
 
     /// As the pipeline file writes it.
@@ -382,6 +392,7 @@ impl SinkType {
             Self::Paimon => "paimon",
             Self::Stdout => "stdout",
             Self::Null => "null",
+            Self::Kafka => "kafka",
         }
     }
 }
@@ -401,6 +412,8 @@ pub struct SinkConfig {
     pub stated_path: Option<String>,
     /// The table of a Paimon sink.
     pub table: Option<TableConfig>,
+    /// The topic of a Kafka sink.
+    pub topic: Option<SinkTopicConfig>,
     /// The format of files and of standard output.
     pub format: Format,
 }

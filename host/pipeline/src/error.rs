@@ -28,6 +28,8 @@ pub enum ErrorKind {
     Incompatible,
     /// The file system failed (full, unreachable, no permission): mend it and run again.
     Storage,
+    /// What a connector talks to, such as a broker, failed or refused: mend it and run again.
+    External,
     /// The host failed; this is a defect of howdah.
     Internal,
 }

@@ -40,6 +40,8 @@ mod grants;
 mod graph;
 mod handle;
 mod isolation;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod launch;
 mod lines;
 mod lock;
@@ -66,9 +68,10 @@ pub use checkpoint::{
     SourceShape, StatePosition, StateShape,
 };
 pub use config::{
-    Acknowledge, BatchConfig, CheckpointConfig, FilterValue, FinalNewline, Format, HttpConfig,
-    Located, OnError, OperatorConfig, PipelineConfig, SinkConfig, SinkType, SourceConfig,
-    SourceConnector, TableConfig, TableName,
+    Acknowledge, BatchConfig, CheckpointConfig, Delivery, FilterValue, FinalNewline, Format,
+    HttpConfig, KafkaConfig, KafkaFormat, KafkaStart, Located, OnError, OperatorConfig,
+    PipelineConfig, SinkConfig, SinkTopicConfig, SinkType, SourceConfig, SourceConnector,
+    TableConfig, TableName, TopicConfig,
 };
 pub use control::{ControlClient, ControlRequest, ControlServer, Responder};
 pub use coordinator::HeldCheckpoint;

@@ -26,11 +26,18 @@ impl Origin {
             (SourceConnector::Paimon, _) => {
                 Self { name: format!("the table {}", config.stated_path), unit: "row" }
             }
+            (SourceConnector::Kafka, _) => Self { name: path(), unit: "message" },
             (SourceConnector::File, Format::Parquet) => Self { name: path(), unit: "row" },
             (SourceConnector::File, Format::Csv | Format::Ndjson) => {
                 Self { name: path(), unit: "line" }
             }
         }
+    }
+
+    /// A partition of a topic.
+    #[cfg(feature = "kafka")]
+    pub(crate) fn of_partition(topic: &str, partition: i32) -> Self {
+        Self { name: format!("topic {topic}, partition {partition}"), unit: "offset" }
     }
 
     /// A file of lines.

@@ -111,7 +111,7 @@ impl Reader {
         }
         let before = self.watermark();
         if let Some(watermark) = &mut self.watermark {
-            watermark.observe(&batch.event_times);
+            watermark.observe(&batch.event_times, self.source.event_time_limit());
         }
         self.count(read, batch.filtered, kept);
         let rows = Output {

@@ -5,6 +5,8 @@
 mod conformance;
 mod encoder;
 mod files;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod null;
 mod staged;
 mod stdout;
@@ -100,7 +102,21 @@ pub(crate) fn open(opening: &Opening<'_>) -> Result<Box<dyn Sink>> {
         SinkType::Paimon => Box::new(table::Table::open(opening)?),
         SinkType::Stdout => Box::new(stdout::Stdout::open(opening)?),
         SinkType::Null => Box::new(null::Null),
+        SinkType::Kafka => return open_topic(opening),
     })
+}
+
+#[cfg(feature = "kafka")]
+fn open_topic(opening: &Opening<'_>) -> Result<Box<dyn Sink>> {
+    let topic = opening.config.topic.as_ref();
+    let topic = topic.ok_or_else(|| Error::internal("a Kafka sink has no topic"))?;
+    Ok(Box::new(kafka::Kafka::open(opening, topic)?))
+}
+
+/// The configuration has refused it before.
+#[cfg(not(feature = "kafka"))]
+fn open_topic(_: &Opening<'_>) -> Result<Box<dyn Sink>> {
+    Err(Error::internal("a Kafka sink in a build without Kafka"))
 }
 
 /// A sink that keeps nothing.

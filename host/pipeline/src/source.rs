@@ -7,6 +7,8 @@ mod conformance;
 mod file;
 mod http;
 mod infer;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod nexmark;
 mod object;
 mod plan;
@@ -72,6 +74,13 @@ pub(crate) trait Source: Send {
 
     /// Where the next row is, for a checkpoint. Asked for at barriers.
     fn position(&self) -> Result<SourcePosition>;
+
+    /// An event time that rows to come may still have at the least, where the source knows of one:
+    /// one that reads several streams at a time is as far as the one furthest behind. The
+    /// watermark stays below. `None`: as far as the rows that it has given.
+    fn event_time_limit(&self) -> Option<i64> {
+        None
+    }
 
     /// The checkpoint whose barrier asked for this position is durable: nothing before it is
     /// read again. The place to acknowledge or to let go.
@@ -166,6 +175,7 @@ pub(crate) fn inspect(config: &SourceConfig, directories: &Directories) -> Resul
         SourceConnector::Nexmark { .. } => Ok(nexmark::inspect()),
         SourceConnector::Paimon => table::inspect(config, directories),
         SourceConnector::Http => Ok(http::inspect(config)),
+        SourceConnector::Kafka => inspect_topic(config),
     }
 }
 
@@ -186,7 +196,47 @@ pub(crate) fn open(
             Ok(Box::new(table::PaimonSource::open(config, directories, plan, position)?))
         }
         SourceConnector::Http => Ok(Box::new(http::HttpSource::open(config, plan, position)?)),
+        SourceConnector::Kafka => open_topic(config, &plan, position),
     }
+}
+
+#[cfg(feature = "kafka")]
+fn inspect_topic(config: &SourceConfig) -> Result<FileShape> {
+    Ok(kafka::inspect(config, topic(config)?))
+}
+
+#[cfg(feature = "kafka")]
+fn open_topic(
+    config: &SourceConfig,
+    plan: &Arc<Plan>,
+    position: Option<&SourcePosition>,
+) -> Result<Box<dyn Source>> {
+    Ok(Box::new(kafka::KafkaSource::open(config, topic(config)?, plan, position)?))
+}
+
+#[cfg(feature = "kafka")]
+fn topic(config: &SourceConfig) -> Result<&crate::config::TopicConfig> {
+    config.topic.as_ref().ok_or_else(|| Error::internal("a Kafka source has no topic"))
+}
+
+#[cfg(not(feature = "kafka"))]
+fn inspect_topic(_: &SourceConfig) -> Result<FileShape> {
+    Err(no_kafka())
+}
+
+#[cfg(not(feature = "kafka"))]
+fn open_topic(
+    _: &SourceConfig,
+    _: &Arc<Plan>,
+    _: Option<&SourcePosition>,
+) -> Result<Box<dyn Source>> {
+    Err(no_kafka())
+}
+
+/// The configuration has refused it before.
+#[cfg(not(feature = "kafka"))]
+fn no_kafka() -> Error {
+    Error::internal("a Kafka source in a build without Kafka")
 }
 
 /// The position of all of a source, from those of its shares.

@@ -18,8 +18,11 @@ impl Watermark {
 
     /// Takes notice of event times. A later event may still have the highest time less the
     /// delay; all times below that are done. It never goes back.
-    pub(crate) fn observe(&mut self, event_times: &[i64]) {
+    /// `limit`: the source knows that rows as early as that may still come, as from a partition that
+    /// is behind.
+    pub(crate) fn observe(&mut self, event_times: &[i64], limit: Option<i64>) {
         let Some(highest) = event_times.iter().max() else { return };
+        let highest = limit.map_or(*highest, |limit| limit.min(*highest));
         let reached = highest.saturating_sub(self.delay_ms).saturating_sub(1);
         self.value = Some(self.value.map_or(reached, |value| value.max(reached)));
     }
@@ -102,16 +105,25 @@ mod tests {
     fn it_lags_behind_the_highest_event_time() {
         let mut watermark = Watermark::new(100, None);
         assert_eq!(watermark.value(), None);
-        watermark.observe(&[1_000, 2_000, 1_500]);
+        watermark.observe(&[1_000, 2_000, 1_500], None);
         assert_eq!(watermark.value(), Some(1_899));
+    }
+
+    #[test]
+    fn it_stays_behind_rows_that_may_still_come() {
+        let mut watermark = Watermark::new(100, None);
+        watermark.observe(&[2_000], Some(500));
+        assert_eq!(watermark.value(), Some(399));
+        watermark.observe(&[2_000], Some(i64::MIN));
+        assert_eq!(watermark.value(), Some(399));
     }
 
     #[test]
     fn it_never_goes_back() {
         let mut watermark = Watermark::new(0, Some(5_000));
-        watermark.observe(&[10]);
+        watermark.observe(&[10], None);
         assert_eq!(watermark.value(), Some(5_000));
-        watermark.observe(&[i64::MIN]);
+        watermark.observe(&[i64::MIN], None);
         assert_eq!(watermark.value(), Some(5_000));
     }
 }

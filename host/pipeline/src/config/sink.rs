@@ -1,13 +1,26 @@
 //! `[sink]`: where to write.
 
+use super::kafka;
 use super::section::Section;
 use super::{Format, Located, Node, SinkConfig, SinkType, TableConfig, TableName, to_u32};
 use crate::graph::{StatedInput, StatedNode};
 use std::path::Path;
 
 /// What it may have.
-pub(super) const KEYS: &[&str] =
-    &["input", "type", "path", "format", "table", "primary-key", "buckets"];
+pub(super) const KEYS: &[&str] = &[
+    "input",
+    "type",
+    "path",
+    "format",
+    "table",
+    "primary-key",
+    "buckets",
+    "brokers",
+    "topic",
+    "properties",
+    "key",
+    "delivery",
+];
 
 /// Its name and what it takes.
 pub(super) fn stated(node: &Node<'_>) -> StatedNode {
@@ -21,7 +34,7 @@ pub(super) fn stated(node: &Node<'_>) -> StatedNode {
 pub(super) fn sink(node: &Node<'_>, directory: &Path) -> Option<SinkConfig> {
     let section = &node.section;
     if !section.has("type") {
-        let problem = "lacks `type`: \"files\", \"paimon\", \"stdout\" or \"null\"";
+        let problem = "lacks `type`: \"files\", \"paimon\", \"kafka\", \"stdout\" or \"null\"";
         section.problem(section.line(), format!("{} {problem}", section.title()));
     }
     let sink_type = section.choice("type", SinkType::CHOICES);
@@ -44,7 +57,7 @@ pub(super) fn sink(node: &Node<'_>, directory: &Path) -> Option<SinkConfig> {
             let problem = format!("{title} lacks `path`, the warehouse that the table is in");
             section.problem(section.line(), problem);
         }
-        (Some(SinkType::Stdout | SinkType::Null), Some(path)) => {
+        (Some(SinkType::Stdout | SinkType::Null | SinkType::Kafka), Some(path)) => {
             let what = section.describe("path");
             let problem = format!("{what} is for type = \"files\" or \"paimon\"; remove it");
             section.problem(path.line, problem);
@@ -59,8 +72,14 @@ pub(super) fn sink(node: &Node<'_>, directory: &Path) -> Option<SinkConfig> {
         let problem = "standard output takes format = \"csv\" or \"ndjson\", not parquet";
         section.problem(section.line(), problem);
     }
+    let topic = match sink_type {
+        SinkType::Kafka => Some(kafka::sink(section)?),
+        _ => None,
+    };
+    let topic_name = topic.as_ref().map(|topic| topic.kafka.topic.value.clone());
+    let stated_path = stated_path.or(topic_name);
     let (name, line) = (node.name_or("sink"), section.line());
-    Some(SinkConfig { name, line, sink_type, path, stated_path, table, format })
+    Some(SinkConfig { name, line, sink_type, path, stated_path, table, topic, format })
 }
 
 /// The most buckets of a table that is made.
@@ -68,9 +87,12 @@ const BUCKETS_LIMIT: u64 = 1_024;
 
 /// The table of a Paimon sink; what other sinks do not have is refused.
 fn table(section: &Section<'_>, sink_type: SinkType) -> Option<TableConfig> {
-    let unfit: &[&str] = match sink_type {
-        SinkType::Paimon => &["format"],
-        _ => &["table", "primary-key", "buckets"],
+    let of_table: &[&str] = &["table", "primary-key", "buckets"];
+    let of_topic: &[&str] = &["brokers", "topic", "properties", "key", "delivery"];
+    let unfit = match sink_type {
+        SinkType::Paimon => [&["format"], of_topic].concat(),
+        SinkType::Kafka => [&["format"], of_table].concat(),
+        _ => [of_table, of_topic].concat(),
     };
     for (key, _) in section.entries() {
         if unfit.contains(&key.value.as_str()) {

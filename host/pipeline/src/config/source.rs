@@ -1,5 +1,6 @@
 //! `[source]`: what to read.
 
+use super::kafka;
 use super::section::{Section, enumerate};
 use super::sink;
 use super::{
@@ -7,7 +8,7 @@ use super::{
     PARALLELISM_LIMIT, SourceConfig, SourceConnector, TIME_LIMIT_MS, connectors, to_u32,
 };
 use howdah_state::ColumnType;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use toml::Spanned;
 use toml::de::DeValue;
@@ -36,12 +37,17 @@ pub(super) const KEYS: &[&str] = &[
     "filter",
     "rate-limit-rows-per-second",
     "schema",
+    "brokers",
+    "topic",
+    "properties",
+    "start",
+    "bounded",
 ];
 
 /// Keys that are not for every connector, and those that they are for.
 const CONNECTOR_KEYS: &[(&str, &[&str])] = &[
     ("path", &["file", "paimon"]),
-    ("format", &["file"]),
+    ("format", &["file", "kafka"]),
     ("follow", &["file", "paimon"]),
     ("final-newline", &["file"]),
     ("table", &["paimon"]),
@@ -51,9 +57,14 @@ const CONNECTOR_KEYS: &[(&str, &[&str])] = &[
     ("body-rows", &["http"]),
     ("connections", &["http"]),
     ("pending-bytes", &["http"]),
-    ("on-error", &["file", "paimon", "nexmark"]),
-    ("dead-letter", &["file", "paimon", "nexmark"]),
+    ("on-error", &["file", "paimon", "kafka", "nexmark"]),
+    ("dead-letter", &["file", "paimon", "kafka", "nexmark"]),
     ("events", &["nexmark"]),
+    ("brokers", &["kafka"]),
+    ("topic", &["kafka"]),
+    ("properties", &["kafka"]),
+    ("start", &["kafka"]),
+    ("bounded", &["kafka"]),
 ];
 
 /// The most bytes of a body, and of bodies that wait.
@@ -75,6 +86,7 @@ fn connector(section: &Section<'_>) -> SourceConnector {
             ("paimon", SourceConnector::Paimon),
             ("http", SourceConnector::Http),
             ("nexmark", SourceConnector::Nexmark { events: None }),
+            ("kafka", SourceConnector::Kafka),
         ],
     );
     let connector = connector.unwrap_or(SourceConnector::File);
@@ -105,6 +117,7 @@ pub(super) fn source(
     let connector = connector(section);
     let stated = match connector {
         SourceConnector::File | SourceConnector::Paimon => section.required_text("path"),
+        SourceConnector::Kafka => section.text("topic"),
         other => Some(Located { value: other.name().to_owned(), line: section.line() }),
     };
     let http = (connector == SourceConnector::Http).then(|| http(section));
@@ -112,8 +125,11 @@ pub(super) fn source(
         SourceConnector::Paimon => Some(sink::table_name(section)),
         _ => None,
     };
-    let format = section.choice("format", Format::CHOICES);
-    let format = format.or((connector != SourceConnector::File).then_some(Format::Csv));
+    let topic = (connector == SourceConnector::Kafka).then(|| kafka::source(section));
+    let format = match connector {
+        SourceConnector::File => section.choice("format", Format::CHOICES),
+        _ => Some(Format::Csv),
+    };
     let guessed = || {
         let stated = stated.as_ref().filter(|_| !section.has("format"))?;
         let format = Format::from_extension(Path::new(&stated.value));
@@ -141,7 +157,11 @@ pub(super) fn source(
     let schema = schema(&section.open_section("schema"));
     let follow = section.boolean("follow").unwrap_or(false);
     let stated = stated?;
-    let path = Located { value: directory.join(&stated.value), line: stated.line };
+    let path = match connector {
+        SourceConnector::Kafka => PathBuf::from(format!("topic {}", stated.value)),
+        _ => directory.join(&stated.value),
+    };
+    let path = Located { value: path, line: stated.line };
     let is_file = connector == SourceConnector::File;
     if follow && is_file && !connectors::has_many(&path.value) {
         let what = section.describe("follow");
@@ -165,7 +185,7 @@ pub(super) fn source(
     let can_be_shared = match connector {
         SourceConnector::File => connectors::has_many(&path.value),
         SourceConnector::Nexmark { .. } => true,
-        SourceConnector::Paimon | SourceConnector::Http => false,
+        SourceConnector::Paimon | SourceConnector::Http | SourceConnector::Kafka => false,
     };
     let what = section.describe("parallelism");
     if parallelism > 1 && !can_be_shared {
@@ -192,6 +212,10 @@ pub(super) fn source(
         table,
         stated_path,
         format: format?,
+        topic: match topic {
+            Some(topic) => Some(topic?),
+            None => None,
+        },
         event_time,
         watermark_delay_ms: watermark_delay_ms.unwrap_or(0),
         idle_after_ms: idle_after_ms.unwrap_or(0),

@@ -15,6 +15,8 @@ use crate::config::{Format, SourceConfig};
 use crate::error::{Error, Result};
 use crate::grants::Directories;
 use crate::place::Place;
+#[cfg(feature = "kafka")]
+pub(super) use csv::record::{Record, Split, split};
 pub(super) use many::{CONNECTOR as DIRECTORY, merge};
 use many::{Files, FilesSource};
 use serde::{Deserialize, Serialize};

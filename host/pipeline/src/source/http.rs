@@ -30,7 +30,7 @@ pub(super) fn inspect(config: &SourceConfig) -> FileShape {
         column_type: Some(*column_type),
     };
     let columns = config.schema.iter().map(column).collect();
-    FileShape { columns, open: false, typed: true, is_changelog: false }
+    FileShape { typed: true, ..FileShape::guessed(columns, false) }
 }
 
 /// The source.

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// The wanted members of one object at a time.
 #[derive(Debug)]
-pub(super) struct Object {
+pub(in crate::source) struct Object {
     names: Vec<String>,
     slots: Vec<Slot>,
 }
@@ -30,13 +30,13 @@ enum Kind {
 }
 
 impl Object {
-    pub(super) fn new(names: Vec<String>) -> Self {
+    pub(in crate::source) fn new(names: Vec<String>) -> Self {
         let slots = names.iter().map(|_| Slot::default()).collect();
         Self { names, slots }
     }
 
     /// Reads a line. On an error the values are of no use.
-    pub(super) fn parse(&mut self, line: &[u8]) -> Result<(), String> {
+    pub(in crate::source) fn parse(&mut self, line: &[u8]) -> Result<(), String> {
         for slot in &mut self.slots {
             slot.kind = Kind::Null;
         }
@@ -48,13 +48,13 @@ impl Object {
     }
 
     /// The value of the member with the name of this index.
-    pub(super) fn value(&self, index: usize) -> Value<'_> {
+    pub(in crate::source) fn value(&self, index: usize) -> Value<'_> {
         self.slots.get(index).map_or(Value::Null, Slot::value)
     }
 }
 
 /// Every member of an object, up to where it is malformed.
-pub(super) fn for_each(line: &[u8], mut member: impl FnMut(&str, Value<'_>)) {
+pub(in crate::source) fn for_each(line: &[u8], mut member: impl FnMut(&str, Value<'_>)) {
     let mut deserializer = serde_json::Deserializer::from_slice(line);
     // The caller wants what can be had: an error only ends it.
     let _ = deserializer.deserialize_map(Each { member: &mut member });

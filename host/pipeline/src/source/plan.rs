@@ -17,8 +17,12 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileShape {
     pub(super) columns: Vec<FileColumn>,
+    /// More of them, which are read only where they are named.
+    pub(super) hidden: Vec<FileColumn>,
     /// Whether rows may have columns that are not listed.
     pub(super) open: bool,
+    /// Whether that is all that is known: any name may be a column.
+    pub(super) schemaless: bool,
     /// Whether the types are the file's own; otherwise guesses from a sample.
     pub(super) typed: bool,
     /// Whether rows have kinds, and may take back others.
@@ -42,14 +46,21 @@ impl FileShape {
         };
         Self {
             columns: schema.fields().iter().map(column).collect(),
+            hidden: Vec::new(),
             open: false,
+            schemaless: false,
             typed: true,
             is_changelog: false,
         }
     }
 
+    /// That of columns whose types are guesses.
+    pub(super) fn guessed(columns: Vec<FileColumn>, open: bool) -> Self {
+        Self { columns, hidden: Vec::new(), open, schemaless: false, typed: false, is_changelog: false }
+    }
+
     fn find(&self, name: &str) -> Option<&FileColumn> {
-        self.columns.iter().find(|column| column.name == name)
+        self.columns.iter().chain(&self.hidden).find(|column| column.name == name)
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
@@ -257,7 +268,8 @@ impl Resolver<'_> {
         let field = &source.field;
         let line = source.line.unwrap_or(source.node_line);
         let found = self.shape.find(&source.column);
-        if found.is_none() && !(self.shape.open && field.nullable && source.line.is_none()) {
+        let may_lack = self.shape.open && field.nullable && source.line.is_none();
+        if found.is_none() && !may_lack && !self.shape.schemaless {
             if source.line.is_some() {
                 let column = Located { value: source.column.clone(), line };
                 return Err(self.no_column(&column));
@@ -369,6 +381,7 @@ impl Resolver<'_> {
                 format!("column `{}` of {} has a type that is not read", column.value, self.file()),
             )),
             Some(_) => Ok(()),
+            None if self.shape.schemaless => Ok(()),
             None => Err(self.no_column(column)),
         }
     }

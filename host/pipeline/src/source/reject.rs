@@ -33,12 +33,12 @@ pub(super) struct Rejects {
 
 impl Rejects {
     pub(super) fn new(config: &SourceConfig) -> Self {
-        Self {
-            origin: Arc::new(Origin::of(config)),
-            on_error: config.on_error.clone(),
-            rows: Vec::new(),
-            bytes: 0,
-        }
+        Self::of(Origin::of(config), &config.on_error)
+    }
+
+    /// Those of what rows are said to come from.
+    pub(super) fn of(origin: Origin, on_error: &OnError) -> Self {
+        Self { origin: Arc::new(origin), on_error: on_error.clone(), rows: Vec::new(), bytes: 0 }
     }
 
     /// Sets the row aside, or fails with `FILE:LINE: REASON`.

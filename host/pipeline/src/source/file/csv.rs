@@ -1,6 +1,6 @@
 //! CSV with a header line.
 
-mod record;
+pub(super) mod record;
 
 use super::chunk::{ChunkReader, RECORD_LIMIT_BYTES, resume};
 use super::{FilePosition, FileReader, Growth};
@@ -35,8 +35,7 @@ pub(super) fn inspect(place: &Place) -> Result<FileShape> {
     let columns = header.names.into_iter().zip(guesses);
     let columns =
         columns.map(|(name, guess)| FileColumn { name, column_type: guess.column_type() });
-    let columns = columns.collect();
-    Ok(FileShape { columns, open: false, typed: false, is_changelog: false })
+    Ok(FileShape::guessed(columns.collect(), false))
 }
 
 /// Splits the next record, reading more where needed.

@@ -47,8 +47,7 @@ pub(super) fn inspect(place: &Place) -> Result<FileShape> {
     }
     let column =
         |(name, guess): (String, Guess)| FileColumn { name, column_type: guess.column_type() };
-    let columns = columns.into_iter().map(column).collect();
-    Ok(FileShape { columns, open: true, typed: false, is_changelog: false })
+    Ok(FileShape::guessed(columns.into_iter().map(column).collect(), true))
 }
 
 /// What is at the front of a reader.

@@ -25,8 +25,7 @@ fn input() -> InputSpec {
 fn csv(names: &[&str]) -> FileShape {
     let column =
         |name: &&str| FileColumn { name: (*name).to_owned(), column_type: Some(ColumnType::Int64) };
-    let columns = names.iter().map(column).collect();
-    FileShape { columns, open: false, typed: false, is_changelog: false }
+    FileShape::guessed(names.iter().map(column).collect(), false)
 }
 
 /// Resolves a pipeline file with these lines in [source] (from line 4) and [operator].

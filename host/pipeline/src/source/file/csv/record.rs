@@ -4,7 +4,7 @@ use crate::source::column_builder::Value;
 
 /// The fields of a record: ranges of the bytes that it was split from.
 #[derive(Debug, Default)]
-pub(super) struct Record {
+pub(in crate::source) struct Record {
     fields: Vec<Field>,
     /// Fields whose quotes were escaped, unescaped.
     unescaped: Vec<u8>,
@@ -22,7 +22,7 @@ struct Field {
 
 /// What is at the front of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Split {
+pub(in crate::source) enum Split {
     /// A record; its fields are in the `Record`.
     Record {
         /// Bytes, with the line break.
@@ -47,12 +47,12 @@ pub(super) enum Split {
 }
 
 impl Record {
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::source) fn len(&self) -> usize {
         self.fields.len()
     }
 
     /// A field's value. `bytes` are those that the record was split from.
-    pub(super) fn value<'a>(&'a self, bytes: &'a [u8], index: usize) -> Value<'a> {
+    pub(in crate::source) fn value<'a>(&'a self, bytes: &'a [u8], index: usize) -> Value<'a> {
         let Some(field) = self.fields.get(index) else { return Value::Null };
         if field.start == field.end && !field.quoted {
             return Value::Null;
@@ -62,7 +62,7 @@ impl Record {
     }
 
     /// All fields as text; `None` when one is not UTF-8.
-    pub(super) fn texts(&self, bytes: &[u8]) -> Option<Vec<String>> {
+    pub(in crate::source) fn texts(&self, bytes: &[u8]) -> Option<Vec<String>> {
         let text = |index| match self.value(bytes, index) {
             Value::Field(field) => String::from_utf8(field.to_vec()).ok(),
             _ => Some(String::new()),
@@ -90,7 +90,7 @@ impl Record {
 }
 
 /// Splits the record at the front of `bytes`. `at_end`: nothing follows them.
-pub(super) fn split(bytes: &[u8], at_end: bool, record: &mut Record) -> Split {
+pub(in crate::source) fn split(bytes: &[u8], at_end: bool, record: &mut Record) -> Split {
     record.fields.clear();
     record.unescaped.clear();
     let newline = memchr::memchr(b'\n', bytes);

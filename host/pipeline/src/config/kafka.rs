@@ -1,0 +1,182 @@
+//! Topics of Kafka, in `[source]` and `[sink]`.
+
+use super::Located;
+use super::section::Section;
+
+/// A topic and how it is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KafkaConfig {
+    /// Brokers to begin with, as `host:port`, separated by commas.
+    pub brokers: Located<String>,
+    /// The name of the topic.
+    pub topic: Located<String>,
+    /// Settings of the client (librdkafka), by name.
+    pub properties: Vec<(Located<String>, String)>,
+}
+
+/// A topic that is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicConfig {
+    /// The topic.
+    pub kafka: KafkaConfig,
+    /// What messages are.
+    pub format: KafkaFormat,
+    /// Where a run without a checkpoint begins.
+    pub start: KafkaStart,
+    /// Whether it ends with the messages that were there when it was opened first.
+    pub bounded: bool,
+}
+
+/// What the value of a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KafkaFormat {
+    /// A JSON object.
+    Json,
+    /// A CSV record, with the fields of `[source.schema]` in its order.
+    Csv,
+    /// Bytes or text, as the column `value`.
+    Raw,
+}
+
+/// Where a topic is read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KafkaStart {
+    /// At the first message that is there.
+    Earliest,
+    /// After the last one.
+    Latest,
+}
+
+/// A topic that is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SinkTopicConfig {
+    /// The topic.
+    pub kafka: KafkaConfig,
+    /// Columns whose values are the key of a message; none: it has no key.
+    pub key: Vec<String>,
+    /// How often a row is there after a failure.
+    pub delivery: Delivery,
+}
+
+/// What a sink promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// Each row once, in a transaction for each checkpoint.
+    ExactlyOnce,
+    /// Each row at least once, as soon as it is there.
+    AtLeastOnce,
+}
+
+/// Settings of the client that may be given. What makes output exact is ours to set, and files and
+/// libraries of the host are none of the pipeline's.
+const PROPERTIES: &[&str] = &[
+    "batch.num.messages",
+    "batch.size",
+    "broker.address.family",
+    "client.id",
+    "client.rack",
+    "compression.codec",
+    "compression.type",
+    "connections.max.idle.ms",
+    "fetch.error.backoff.ms",
+    "fetch.max.bytes",
+    "fetch.message.max.bytes",
+    "fetch.min.bytes",
+    "fetch.queue.backoff.ms",
+    "fetch.wait.max.ms",
+    "linger.ms",
+    "max.partition.fetch.bytes",
+    "message.max.bytes",
+    "message.timeout.ms",
+    "metadata.max.age.ms",
+    "partitioner",
+    "queue.buffering.max.kbytes",
+    "queue.buffering.max.messages",
+    "queue.buffering.max.ms",
+    "queued.max.messages.kbytes",
+    "queued.min.messages",
+    "receive.message.max.bytes",
+    "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms",
+    "request.timeout.ms",
+    "retry.backoff.max.ms",
+    "retry.backoff.ms",
+    "sasl.mechanism",
+    "sasl.mechanisms",
+    "sasl.password",
+    "sasl.username",
+    "security.protocol",
+    "socket.connection.setup.timeout.ms",
+    "socket.keepalive.enable",
+    "socket.timeout.ms",
+    "transaction.timeout.ms",
+];
+
+/// The topic of a section. `None`: something is wrong.
+pub(super) fn kafka(section: &Section<'_>) -> Option<KafkaConfig> {
+    let brokers = section.required_text("brokers");
+    let topic = section.required_text("topic");
+    let properties = properties(&section.section("properties", PROPERTIES));
+    if cfg!(not(feature = "kafka")) {
+        let problem = "this howdah was built without Kafka; build it with --features kafka";
+        section.problem(section.line(), problem);
+        return None;
+    }
+    Some(KafkaConfig { brokers: brokers?, topic: topic?, properties })
+}
+
+/// Settings of the client; a number or a boolean is as good as its text.
+fn properties(section: &Section<'_>) -> Vec<(Located<String>, String)> {
+    use toml::de::DeValue;
+    let property = |(name, value): (Located<String>, &toml::Spanned<DeValue<'_>>)| {
+        let text = match value.get_ref() {
+            DeValue::Boolean(boolean) => boolean.to_string(),
+            DeValue::Integer(integer) => integer.to_string(),
+            DeValue::Float(float) => float.to_string(),
+            DeValue::String(text) => text.clone().into_owned(),
+            _ => return section.wrong_type(&name.value, value, "one value"),
+        };
+        Some((name, text))
+    };
+    let known = |(name, _): &(Located<String>, _)| PROPERTIES.contains(&name.value.as_str());
+    section.entries().into_iter().filter(known).filter_map(property).collect()
+}
+
+/// The topic of a source. `None`: something is wrong.
+pub(super) fn source(section: &Section<'_>) -> Option<TopicConfig> {
+    let kafka = kafka(section);
+    let formats =
+        [("json", KafkaFormat::Json), ("csv", KafkaFormat::Csv), ("raw", KafkaFormat::Raw)];
+    let format = section.choice("format", &formats);
+    let starts = [("earliest", KafkaStart::Earliest), ("latest", KafkaStart::Latest)];
+    let start = section.choice("start", &starts);
+    let bounded = section.boolean("bounded");
+    if format == Some(KafkaFormat::Csv) && !section.has("schema") {
+        let what = section.describe("format");
+        let problem = format!(
+            "{what} is \"csv\", whose messages have no header: name their fields in order, with \
+             types, in [source.schema]"
+        );
+        section.problem(section.line(), problem);
+    }
+    Some(TopicConfig {
+        kafka: kafka?,
+        format: format.unwrap_or(KafkaFormat::Json),
+        start: start.unwrap_or(KafkaStart::Earliest),
+        bounded: bounded.unwrap_or(false),
+    })
+}
+
+/// The topic of a sink. `None`: something is wrong.
+pub(super) fn sink(section: &Section<'_>) -> Option<SinkTopicConfig> {
+    let kafka = kafka(section);
+    let key = section.texts("key");
+    let deliveries =
+        [("exactly-once", Delivery::ExactlyOnce), ("at-least-once", Delivery::AtLeastOnce)];
+    let delivery = section.choice("delivery", &deliveries);
+    Some(SinkTopicConfig {
+        kafka: kafka?,
+        key: key.into_iter().map(|column| column.value).collect(),
+        delivery: delivery.unwrap_or(Delivery::ExactlyOnce),
+    })
+}

@@ -1,0 +1,293 @@
+//! Against brokers in this process, which librdkafka has for tests.
+
+use super::*;
+use crate::config::PipelineConfig;
+use crate::source::Wanted;
+use crate::source::conformance::{Row, rest};
+use crate::{ErrorKind, clock};
+use howdah_state::Column;
+use rdkafka::ClientConfig;
+use rdkafka::mocking::MockCluster;
+use rdkafka::producer::{BaseProducer, BaseRecord, DefaultProducerContext, Producer};
+use std::path::Path;
+
+const TOPIC: &str = "rows";
+
+/// Brokers, and the topic in them.
+struct Brokers(MockCluster<'static, DefaultProducerContext>);
+
+impl Brokers {
+    fn new(partitions: i32) -> Self {
+        let cluster = MockCluster::new(1).expect("brokers");
+        cluster.create_topic(TOPIC, partitions, 1).expect("a topic");
+        Self(cluster)
+    }
+
+    fn send(&self, partition: i32, messages: &[(Option<&str>, &str)]) {
+        let mut client = ClientConfig::new();
+        client.set("bootstrap.servers", self.0.bootstrap_servers());
+        let producer: BaseProducer = client.create().expect("a producer");
+        for (key, value) in messages {
+            let mut record = BaseRecord::to(TOPIC).partition(partition).payload(*value);
+            if let Some(key) = key {
+                record = record.key(*key);
+            }
+            producer.send(record.timestamp(7_000)).expect("queued");
+        }
+        producer.flush(REQUEST_TIMEOUT).expect("sent");
+    }
+
+    fn config(&self, source: &str) -> PipelineConfig {
+        let text = format!(
+            "name = \"q\"\n[source]\nconnector = \"kafka\"\nbrokers = \"{}\"\ntopic = \
+             \"{TOPIC}\"\n{source}\n[operator]\nname = \"o\"\ncomponent = \"o.wasm\"\n[sink]\ntype \
+             = \"null\"\n",
+            self.0.bootstrap_servers()
+        );
+        PipelineConfig::parse(Path::new("q.toml"), &text).expect("a configuration")
+    }
+
+    fn open(
+        &self,
+        source: &str,
+        fields: &[Column],
+        position: Option<&SourcePosition>,
+    ) -> Result<Box<dyn Source>> {
+        let config = self.config(source);
+        let source = &config.sources[0];
+        let shape = crate::source::inspect(source)?;
+        let wanted = |field: &Column| Wanted {
+            field: field.clone(),
+            column: field.name.clone(),
+            line: None,
+            node_line: 1,
+        };
+        let wanted: Vec<Wanted> = fields.iter().map(wanted).collect();
+        let plan = Plan::resolve(&config.file, source, &wanted, &shape)?;
+        crate::source::open(source, Arc::new(plan), position)
+    }
+}
+
+fn fields() -> Vec<Column> {
+    vec![
+        Column::required("id", ColumnType::Int64),
+        Column::nullable("name", ColumnType::Utf8),
+        Column::required("at", ColumnType::TimestampMillis),
+    ]
+}
+
+fn json(id: i64) -> String {
+    format!("{{\"id\":{id},\"other\":[1],\"at\":{}}}", 1_000 + id)
+}
+
+fn send_ids(brokers: &Brokers, partition: i32, ids: std::ops::Range<i64>) {
+    let messages: Vec<String> = ids.map(json).collect();
+    let messages: Vec<_> = messages.iter().map(|message| (None, message.as_str())).collect();
+    brokers.send(partition, &messages);
+}
+
+/// Rows until so many are there.
+fn read(source: &mut dyn Source, count: usize) -> Vec<Row> {
+    let until = clock::now() + REQUEST_TIMEOUT;
+    let mut rows = Vec::new();
+    while rows.len() < count && clock::now() < until {
+        rows.extend(rest(source, 3));
+    }
+    assert_eq!(rows.len(), count, "{rows:?}");
+    rows
+}
+
+/// Asks until the source is at its end.
+fn end(source: &mut dyn Source) {
+    let until = clock::now() + REQUEST_TIMEOUT;
+    while clock::now() < until {
+        match source.next(10).expect("read") {
+            Next::End => return,
+            Next::Idle(_) => std::thread::yield_now(),
+            Next::Batch(batch) => assert_eq!(batch.rows.num_rows(), 0, "nothing is left"),
+        }
+    }
+    panic!("it comes to no end");
+}
+
+#[test]
+fn a_source_goes_on_exactly_at_its_position() {
+    let brokers = Brokers::new(1);
+    send_ids(&brokers, 0, 0..12);
+    let open = |position: Option<&SourcePosition>| {
+        brokers.open("event-time = \"at\"", &fields(), position).expect("opened")
+    };
+    let all = read(&mut *open(None), 12);
+    assert_eq!(all[3].1, 1_003);
+    let mut source = open(None);
+    let mut seen = 0;
+    while seen < 12 {
+        let position = source.position().expect("a position");
+        assert_eq!(position.rows, u64::try_from(seen).expect("small"));
+        let restarted = read(&mut *open(Some(&position)), 12 - seen);
+        assert_eq!(restarted, all[seen..]);
+        let Next::Batch(batch) = source.next(5).expect("read") else { continue };
+        seen += batch.rows.num_rows();
+    }
+}
+
+#[test]
+fn a_bounded_source_ends_with_what_was_there_also_after_a_restart() {
+    let brokers = Brokers::new(2);
+    send_ids(&brokers, 0, 0..5);
+    send_ids(&brokers, 1, 5..8);
+    let mut source = brokers.open("bounded = true", &fields(), None).expect("opened");
+    let position = source.position().expect("a position");
+    send_ids(&brokers, 0, 20..30);
+    read(&mut *source, 8);
+    end(&mut *source);
+    let mut again = brokers.open("bounded = true", &fields(), Some(&position)).expect("opened");
+    read(&mut *again, 8);
+    end(&mut *again);
+}
+
+#[test]
+fn a_run_without_a_checkpoint_may_begin_at_the_end() {
+    let brokers = Brokers::new(1);
+    send_ids(&brokers, 0, 0..5);
+    let mut source = brokers.open("start = \"latest\"", &fields(), None).expect("opened");
+    send_ids(&brokers, 0, 5..8);
+    let rows = read(&mut *source, 3);
+    assert!(rows[0].0.contains("\"id\":5"), "{rows:?}");
+}
+
+#[test]
+fn the_partition_that_is_behind_holds_the_watermark_back() {
+    let brokers = Brokers::new(2);
+    send_ids(&brokers, 0, 0..40);
+    send_ids(&brokers, 1, 0..4);
+    let mut source = brokers.open("event-time = \"at\"", &fields(), None).expect("opened");
+    assert_eq!(source.event_time_limit(), Some(i64::MIN), "nothing is known of either");
+    read(&mut *source, 44);
+    let until = clock::now() + REQUEST_TIMEOUT;
+    // At the end of both nothing is waited for.
+    while source.event_time_limit().is_some() && clock::now() < until {
+        rest(&mut *source, 10);
+    }
+    assert_eq!(source.event_time_limit(), None);
+}
+
+#[test]
+fn csv_messages_have_the_fields_of_the_stated_schema() {
+    let brokers = Brokers::new(1);
+    brokers.send(0, &[(None, "1004,\"a,b\",4"), (None, "1005,,5\n"), (None, "1006,6")]);
+    let source = "format = \"csv\"\non-error = \"skip\"\n[source.schema]\nat = \
+                  \"timestamp-millis\"\nname = \"utf8\"\nid = \"int64\"";
+    let mut source = brokers.open(source, &fields(), None).expect("opened");
+    let rows = read(&mut *source, 2);
+    assert!(rows[0].0.contains("\"name\":\"a,b\""), "{rows:?}");
+    assert!(rows[1].0.contains("\"id\":5"), "{rows:?}");
+}
+
+#[test]
+fn a_message_has_its_key_and_place_as_columns() {
+    let brokers = Brokers::new(1);
+    brokers.send(0, &[(Some("k"), "v"), (None, "w")]);
+    let fields = [
+        Column::required("value", ColumnType::Utf8),
+        Column::nullable("kafka.key", ColumnType::Utf8),
+        Column::required("kafka.offset", ColumnType::Int64),
+    ];
+    let source = "format = \"raw\"\nevent-time = \"kafka.timestamp\"";
+    let mut source = brokers.open(source, &fields, None).expect("opened");
+    let rows = read(&mut *source, 2);
+    assert_eq!(rows[0].0, "{\"value\":\"v\",\"kafka.key\":\"k\",\"kafka.offset\":0}\n");
+    assert_eq!(rows[1].0, "{\"value\":\"w\",\"kafka.offset\":1}\n");
+    assert_eq!(rows[1].1, 7_000);
+}
+
+#[test]
+fn a_malformed_message_is_named_by_partition_and_offset() {
+    let brokers = Brokers::new(1);
+    brokers.send(0, &[(None, &json(1)), (None, "{\"id\":\"x\"}")]);
+    let mut source = brokers.open("", &fields(), None).expect("opened");
+    let until = clock::now() + REQUEST_TIMEOUT;
+    let error = loop {
+        assert!(clock::now() < until, "no error");
+        if let Err(error) = source.next(10) {
+            break error;
+        }
+    };
+    assert!(error.to_string().contains("topic rows, partition 0:1:"), "{error}");
+}
+
+#[test]
+fn an_outage_of_the_brokers_is_waited_for() {
+    let brokers = Brokers::new(1);
+    send_ids(&brokers, 0, 0..5);
+    let mut source = brokers.open("", &fields(), None).expect("opened");
+    read(&mut *source, 5);
+    brokers.0.broker_down(1).expect("down");
+    assert!(rest(&mut *source, 10).is_empty());
+    brokers.0.broker_up(1).expect("up");
+    send_ids(&brokers, 0, 5..7);
+    read(&mut *source, 2);
+}
+
+#[test]
+fn a_topic_that_is_not_there_is_refused() {
+    let brokers = Brokers::new(1);
+    brokers
+        .0
+        .topic_error(
+            "rows",
+            rdkafka::types::RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART,
+        )
+        .expect("an error");
+    let error = brokers.open("", &fields(), None).err().expect("refused");
+    assert_eq!(error.kind(), ErrorKind::External);
+    assert!(error.to_string().contains("create the topic"), "{error}");
+}
+
+fn stored(next: &[(i32, i64)]) -> Stored {
+    Stored { topic: TOPIC.to_owned(), next: next.iter().copied().collect(), end: None }
+}
+
+/// What a position leads to in a topic with two partitions, of the offsets 10 to 20.
+fn starts_of(stored: &Stored) -> Result<BTreeMap<i32, i64>> {
+    let topic = TopicConfig {
+        kafka: crate::config::KafkaConfig {
+            brokers: Located { value: "localhost:1".into(), line: 1 },
+            topic: Located { value: TOPIC.into(), line: 1 },
+            properties: Vec::new(),
+        },
+        format: KafkaFormat::Json,
+        start: KafkaStart::Earliest,
+        bounded: false,
+    };
+    let range = Range { low: 10, high: 20 };
+    starts(&topic, &[(0, range), (1, range)].into_iter().collect(), Some(stored))
+}
+
+#[test]
+fn a_partition_that_was_added_is_read_from_its_beginning() {
+    let starts = starts_of(&stored(&[(0, 15)])).expect("starts");
+    assert_eq!(starts.into_iter().collect::<Vec<_>>(), [(0, 15), (1, 10)]);
+}
+
+#[test]
+fn messages_that_were_deleted_unread_are_missed() {
+    let error = starts_of(&stored(&[(0, 9), (1, 10)])).expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::Incompatible);
+    assert!(error.to_string().contains("partition 0 begins at offset 10"), "{error}");
+}
+
+#[test]
+fn a_topic_that_was_made_anew_is_refused() {
+    let error = starts_of(&stored(&[(0, 15), (1, 21)])).expect_err("refused");
+    assert!(error.to_string().contains("is another one than at the checkpoint"), "{error}");
+    let error = starts_of(&stored(&[(0, 15), (2, 0)])).expect_err("refused");
+    assert!(error.to_string().contains("has no partition 2 any more"), "{error}");
+}
+
+#[test]
+fn the_position_of_another_topic_is_refused() {
+    let other = Stored { topic: "others".to_owned(), ..stored(&[(0, 15)]) };
+    let error = starts_of(&other).expect_err("refused");
+    assert!(error.to_string().contains("`others`"), "{error}");
+}

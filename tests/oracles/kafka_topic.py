@@ -25,7 +25,7 @@ def send(broker, topic, path, key):
     sent = 0
     with open(path, "rb") as lines:
         for line in lines:
-            value = str(json.loads(line)[key]).encode()
+            value = str(json.loads(line).get(key)).encode()
             partition = zlib.crc32(value) % partitions
             producer.send(topic, value=line.rstrip(b"\n"), key=value, partition=partition)
             sent += 1

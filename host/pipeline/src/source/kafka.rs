@@ -42,16 +42,16 @@ struct Stored {
 /// What is known of the columns before a message is read: those that the pipeline file states.
 pub(super) fn inspect(config: &SourceConfig, topic: &TopicConfig) -> FileShape {
     let stated = |(name, _): &(Located<String>, ColumnType)| untyped(&name.value);
+    let columns = match topic.format {
+        KafkaFormat::Raw => vec![untyped(decode::RAW_COLUMN)],
+        KafkaFormat::Json | KafkaFormat::Csv => config.schema.iter().map(stated).collect(),
+    };
+    // A member of an object that is not there is null, and any may be there.
+    let is_json = topic.format == KafkaFormat::Json;
     FileShape {
-        columns: match topic.format {
-            KafkaFormat::Raw => vec![untyped(decode::RAW_COLUMN)],
-            KafkaFormat::Json | KafkaFormat::Csv => config.schema.iter().map(stated).collect(),
-        },
         hidden: METADATA.iter().map(|(name, _)| untyped(name)).collect(),
-        // A member that is not there is null, and any may be there.
-        open: topic.format == KafkaFormat::Json,
-        schemaless: topic.format == KafkaFormat::Json,
-        typed: false,
+        schemaless: is_json,
+        ..FileShape::guessed(columns, is_json)
     }
 }
 

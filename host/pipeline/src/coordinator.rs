@@ -288,9 +288,13 @@ impl Coordinator {
     }
 
     /// Runs until the last checkpoint is complete or the pipeline fails.
-    pub(crate) fn run(mut self) -> (Outcome, Result<()>) {
-        let result = self.coordinate();
-        let completed = matches!(result, Ok(true));
+    pub(crate) fn run(mut self) -> Outcome {
+        let ended = self.coordinate();
+        let completed = matches!(ended, Ok(true));
+        if let Err(error) = ended {
+            // Before subtasks fail at their tables, which is not why.
+            self.links.failure.raise(error);
+        }
         if !completed {
             // A subtask may wait for a flush that will never come.
             self.tables.iter().for_each(|table| table.table.abort());
@@ -301,8 +305,7 @@ impl Coordinator {
         let middle = durations.get(durations.len() / 2);
         self.summary.duration_median_ms = middle.copied().unwrap_or_default();
         let source_ended = self.readers_ended == self.links.commands.len();
-        let outcome = Outcome { completed, source_ended, checkpoints: self.summary };
-        (outcome, result.map(|_| ()))
+        Outcome { completed, source_ended, checkpoints: self.summary }
     }
 
     /// Whether the last checkpoint is complete.

@@ -3,12 +3,44 @@
 
 use crate::config::KafkaConfig;
 use crate::error::{Error, ErrorKind};
-use rdkafka::ClientConfig;
+use rdkafka::ClientContext;
+use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
+use rdkafka::consumer::ConsumerContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use std::time::Duration;
 
 /// How long a request of opening or committing may take.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What the library tells of a consumer goes to our log, where it is of use: errors that matter come
+/// out of calls, too.
+#[derive(Debug)]
+pub(crate) struct Quiet;
+
+impl ClientContext for Quiet {
+    fn log(&self, _: RDKafkaLogLevel, facility: &str, message: &str) {
+        log(facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        log_error(&error, reason);
+    }
+}
+
+impl ConsumerContext for Quiet {}
+
+/// What the library has to say.
+pub(crate) fn log(facility: &str, message: &str) {
+    tracing::debug!(facility, message, "librdkafka");
+}
+
+/// An error that the library goes on after, or that a call returns.
+pub(crate) fn log_error(error: &KafkaError, reason: &str) {
+    match error.rdkafka_error_code() {
+        Some(code) if is_passing(code) => tracing::warn!(%code, reason, "brokers of Kafka"),
+        _ => tracing::debug!(%error, reason, "librdkafka"),
+    }
+}
 
 /// A client of these brokers.
 pub(crate) fn client(config: &KafkaConfig) -> ClientConfig {

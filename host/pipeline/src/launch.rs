@@ -123,10 +123,9 @@ impl Launch {
             restore.next_id,
         );
         tasks.push(Task::new("coordinator", move || {
-            let (done, result) = coordinator.run();
             // The handle takes it after the thread has ended.
-            let _ = outcome.try_send(done);
-            result
+            let _ = outcome.try_send(coordinator.run());
+            Ok(())
         }));
 
         // From here on the handle's drop ends what was started.

@@ -9,7 +9,8 @@ struct Bench {
     directory: tempfile::TempDir,
     commands: Receiver<Command>,
     reports: Sender<Report>,
-    coordinator: std::thread::JoinHandle<(Outcome, Result<()>)>,
+    coordinator: std::thread::JoinHandle<Outcome>,
+    failure: Arc<Failure>,
     /// Nobody else has events for it.
     _state_events: Sender<StateEvent>,
 }
@@ -26,13 +27,14 @@ fn bench_of(interval: Duration, tolerated_failures: u32) -> Bench {
     let (reports, reports_receiver) = bounded(16);
     let (state_events, state_events_receiver) = bounded(1);
     let (events, _) = bounded(1);
+    let failure = Arc::new(Failure::new());
     let links = Links {
         commands: vec![commands],
         reports: reports_receiver,
         state_events: state_events_receiver,
         events,
         counters: Arc::new(Counters::new(1)),
-        failure: Arc::new(Failure::new()),
+        failure: Arc::clone(&failure),
     };
     let settings = Settings {
         interval,
@@ -56,8 +58,15 @@ fn bench_of(interval: Duration, tolerated_failures: u32) -> Bench {
         commands: commands_receiver,
         reports,
         coordinator,
+        failure,
         _state_events: state_events,
     }
+}
+
+/// Waits for its end.
+fn end(coordinator: std::thread::JoinHandle<Outcome>, failure: &Failure) -> (Outcome, Result<()>) {
+    let outcome = coordinator.join().expect("no panic");
+    (outcome, failure.take().map_or(Ok(()), Err))
 }
 
 impl Bench {
@@ -110,7 +119,7 @@ fn what_a_late_checkpoint_would_have_had_belongs_to_the_next() {
         bench.source(*checkpoint);
         bench.staged(*checkpoint);
     }
-    let (outcome, result) = bench.coordinator.join().expect("no panic");
+    let (outcome, result) = end(bench.coordinator, &bench.failure);
     result.expect("complete");
     assert!(outcome.completed);
     assert_eq!((outcome.checkpoints.completed, outcome.checkpoints.last), (1, Some(last)));
@@ -129,7 +138,7 @@ fn more_late_checkpoints_in_a_row_than_are_tolerated_are_a_failure() {
     let bench = bench(1);
     assert_eq!((bench.barrier(), bench.barrier()), ((1, false), (2, false)));
     bench.source(2);
-    let (outcome, result) = bench.coordinator.join().expect("no panic");
+    let (outcome, result) = end(bench.coordinator, &bench.failure);
     assert!(!outcome.completed);
     let message = result.expect_err("failed").to_string();
     let expected = "checkpoint 2 was not complete after 1 ms: it waits for 0 sources, 0 subtasks, 0 \
@@ -180,7 +189,7 @@ fn a_checkpoint_that_is_ordered_is_made_at_once_and_kept_while_it_is_held() {
     drop(bench.ordered());
     bench.report(Report::Stop);
     assert_eq!(bench.complete(), 5);
-    let (outcome, result) = bench.coordinator.join().expect("no panic");
+    let (outcome, result) = end(bench.coordinator, &bench.failure);
     result.expect("complete");
     assert_eq!(outcome.checkpoints.completed, 5);
     let entries = Checkpoints::list(bench.directory.path()).expect("a list");
@@ -197,7 +206,7 @@ fn a_pinned_checkpoint_is_kept() {
     drop((bench.ordered(), bench.ordered()));
     bench.report(Report::Stop);
     assert_eq!(bench.complete(), 4);
-    bench.coordinator.join().expect("no panic").1.expect("complete");
+    end(bench.coordinator, &bench.failure).1.expect("complete");
     let entries = Checkpoints::list(bench.directory.path()).expect("a list");
     assert_eq!(entries.iter().map(|entry| entry.id).collect::<Vec<_>>(), [1, 4]);
 }
@@ -210,7 +219,7 @@ fn sources_are_told_to_drain_once() {
     assert_eq!(bench.commands.recv().expect("a command"), Command::Drain);
     bench.report(Report::SourceEnded);
     assert_eq!(bench.complete(), 1);
-    let (outcome, result) = bench.coordinator.join().expect("no panic");
+    let (outcome, result) = end(bench.coordinator, &bench.failure);
     result.expect("complete");
     assert!(outcome.source_ended);
 }

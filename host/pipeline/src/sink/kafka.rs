@@ -11,9 +11,10 @@ use crate::checkpoint::SinkHandle;
 use crate::config::{Delivery, Format, SinkTopicConfig};
 use crate::error::{Error, Result};
 use crate::grants::Directories;
-use crate::kafka::{self, REQUEST_TIMEOUT, failed};
+use crate::kafka::{self, Quiet, REQUEST_TIMEOUT, failed};
 use crate::place::{Open, Place};
 use howdah_runtime::{Output, OutputSpec};
+use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerGroupMetadata};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::DeliveryResult;
@@ -180,7 +181,7 @@ fn encoder(output: &OutputSpec) -> Result<Encoder> {
 /// partition of the topic.
 struct Marker {
     topic: SinkTopicConfig,
-    consumer: BaseConsumer,
+    consumer: BaseConsumer<Quiet>,
 }
 
 impl Marker {
@@ -191,7 +192,7 @@ impl Marker {
             .set("enable.auto.commit", "false")
             // Offsets of an open transaction are waited for.
             .set("isolation.level", "read_committed");
-        let consumer = client.create();
+        let consumer = client.create_with_context(Quiet);
         let consumer = consumer.map_err(|error| failed("open", &topic.kafka, &error))?;
         Ok(Self { topic: topic.clone(), consumer })
     }
@@ -375,7 +376,15 @@ impl Deliveries {
     }
 }
 
-impl ClientContext for Deliveries {}
+impl ClientContext for Deliveries {
+    fn log(&self, _: RDKafkaLogLevel, facility: &str, message: &str) {
+        kafka::log(facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        kafka::log_error(&error, reason);
+    }
+}
 
 impl ProducerContext for Deliveries {
     type DeliveryOpaque = ();

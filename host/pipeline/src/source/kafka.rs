@@ -7,10 +7,10 @@ mod partition;
 use super::plan::{FileColumn, FileShape, Plan};
 use super::{Next, Progress, Source};
 use crate::checkpoint::SourcePosition;
-use crate::connector::Kept;
 use crate::config::{KafkaFormat, KafkaStart, Located, SourceConfig, TopicConfig};
+use crate::connector::Kept;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kafka::{self, REQUEST_TIMEOUT, failed};
+use crate::kafka::{self, Quiet, REQUEST_TIMEOUT, failed};
 use decode::METADATA;
 use howdah_state::ColumnType;
 use partition::Partition;
@@ -62,7 +62,7 @@ fn untyped(name: &str) -> FileColumn {
 /// The source.
 pub(super) struct KafkaSource {
     topic: TopicConfig,
-    consumer: Arc<BaseConsumer>,
+    consumer: Arc<BaseConsumer<Quiet>>,
     partitions: Vec<Partition>,
     /// Messages that were read since the beginning.
     rows: u64,
@@ -176,7 +176,7 @@ impl Source for KafkaSource {
     }
 }
 
-fn consumer(topic: &TopicConfig) -> Result<Arc<BaseConsumer>> {
+fn consumer(topic: &TopicConfig) -> Result<Arc<BaseConsumer<Quiet>>> {
     let mut client = kafka::client(&topic.kafka);
     client
         // Wanted by the library; nothing is committed to it.
@@ -187,7 +187,7 @@ fn consumer(topic: &TopicConfig) -> Result<Arc<BaseConsumer>> {
         .set("isolation.level", "read_committed")
         // Rows that are gone are an error, never skipped.
         .set("auto.offset.reset", "error");
-    let consumer = client.create();
+    let consumer = client.create_with_context(Quiet);
     consumer.map(Arc::new).map_err(|error| failed("open", &topic.kafka, &error))
 }
 
@@ -200,7 +200,7 @@ struct Range {
 }
 
 /// The partitions of the topic.
-fn ranges(consumer: &BaseConsumer, topic: &TopicConfig) -> Result<BTreeMap<i32, Range>> {
+fn ranges(consumer: &BaseConsumer<Quiet>, topic: &TopicConfig) -> Result<BTreeMap<i32, Range>> {
     let name = topic.kafka.topic.value.as_str();
     let wrong = |error: KafkaError| failed("open", &topic.kafka, &error);
     let metadata = consumer.fetch_metadata(Some(name), REQUEST_TIMEOUT).map_err(wrong)?;
@@ -271,13 +271,21 @@ fn starts(
 }
 
 /// Assigns the partitions; none gives messages before [`resume`].
-fn assign(consumer: &BaseConsumer, topic: &TopicConfig, starts: &BTreeMap<i32, i64>) -> Result<()> {
+fn assign(
+    consumer: &BaseConsumer<Quiet>,
+    topic: &TopicConfig,
+    starts: &BTreeMap<i32, i64>,
+) -> Result<()> {
     let list = list(topic, starts)?;
     let assigned = consumer.assign(&list).and_then(|()| consumer.pause(&list));
     assigned.map_err(|error| failed("open", &topic.kafka, &error))
 }
 
-fn resume(consumer: &BaseConsumer, topic: &TopicConfig, starts: &BTreeMap<i32, i64>) -> Result<()> {
+fn resume(
+    consumer: &BaseConsumer<Quiet>,
+    topic: &TopicConfig,
+    starts: &BTreeMap<i32, i64>,
+) -> Result<()> {
     let resumed = consumer.resume(&list(topic, starts)?);
     resumed.map_err(|error| failed("open", &topic.kafka, &error))
 }

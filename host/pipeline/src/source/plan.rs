@@ -56,7 +56,14 @@ impl FileShape {
 
     /// That of columns whose types are guesses.
     pub(super) fn guessed(columns: Vec<FileColumn>, open: bool) -> Self {
-        Self { columns, hidden: Vec::new(), open, schemaless: false, typed: false, is_changelog: false }
+        Self {
+            columns,
+            hidden: Vec::new(),
+            open,
+            schemaless: false,
+            typed: false,
+            is_changelog: false,
+        }
     }
 
     fn find(&self, name: &str) -> Option<&FileColumn> {

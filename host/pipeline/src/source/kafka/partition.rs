@@ -3,13 +3,13 @@
 use super::decode::Decoder;
 use crate::config::{SourceConfig, TopicConfig};
 use crate::error::Result;
+use crate::kafka::Quiet;
 use crate::lines::Origin;
 use crate::source::SourceBatch;
 use crate::source::plan::Plan;
 use crate::source::reject::Rejects;
 use crate::source::rows::Rows;
 use rdkafka::Message;
-use rdkafka::consumer::DefaultConsumerContext;
 use rdkafka::consumer::base_consumer::PartitionQueue;
 use rdkafka::error::KafkaError;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// A partition and how far it was read.
 pub(super) struct Partition {
     number: i32,
-    queue: PartitionQueue<DefaultConsumerContext>,
+    queue: PartitionQueue<Quiet>,
     /// The offset of the next message.
     next: i64,
     /// Where it ends, unless it goes on for ever.
@@ -54,7 +54,7 @@ impl Partition {
         topic: &TopicConfig,
         plan: &Arc<Plan>,
         number: i32,
-        queue: PartitionQueue<DefaultConsumerContext>,
+        queue: PartitionQueue<Quiet>,
         next: i64,
         end: Option<i64>,
     ) -> Self {

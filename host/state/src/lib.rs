@@ -89,6 +89,7 @@
 //!   store, of which only files that are not there yet are sent.
 //! * **Savepoint** ([`write_savepoint`]): a warehouse of its own, with every file in it, to move or
 //!   to keep.
+//! * **Difference** ([`StateDiff`]): the rows that were added, removed or changed between two versions.
 //! * **Lease** ([`StateReader::hold`]): what a reader takes to keep a snapshot from expiring.
 //!
 //! # Metrics
@@ -127,6 +128,7 @@ mod column;
 mod committer;
 mod data_file;
 mod deletion_vector;
+mod diff;
 mod digest;
 mod error;
 mod evolution;
@@ -142,12 +144,14 @@ mod kind;
 mod lease;
 mod list_state;
 mod live_files;
+mod load;
 mod lock;
 mod manifest;
 mod map_state;
 mod merge;
 mod metadata;
 mod metrics;
+mod ordered;
 mod orphans;
 mod pin;
 mod pool;
@@ -181,6 +185,7 @@ pub use checkpoint::{
 pub use clock::{Clock, ManualClock};
 pub use column::{Column, ColumnType, UnknownColumnType};
 pub use data_file::ReadMode;
+pub use diff::{ChangedRows, RowChange, StateDiff};
 pub use error::{Error, ErrorKind, Result};
 pub use evolution::SchemaChange;
 pub use fault::{Effect, Fault, Faults, IoCall, IoKind};
@@ -189,8 +194,9 @@ pub use key_group::KeyGroups;
 pub use kind::{Reducer, StateKind, UnknownReducer};
 pub use lease::SnapshotLease;
 pub use list_state::{ListElements, ListState};
+pub use load::TableLoader;
 pub use map_state::{MapEntries, MapState};
-pub use orphans::remove_orphans;
+pub use orphans::{find_orphans, remove_orphans};
 pub use reader::{At, StateReader, TableInfo, VerifiedTable, list_tables};
 pub use reducing_state::ReducingState;
 pub use rows::{AnswerLimit, Rows};

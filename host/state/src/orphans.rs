@@ -12,6 +12,9 @@ use crate::{Error, Result};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+/// Attempts to look at a table while a pipeline moves on.
+const ATTEMPTS: usize = 5;
+
 /// Removes the files of a table that nothing needs and that are at least `minimum_age_ms`
 /// milliseconds old; with `dry_run`, only names them. For tables that no pipeline has open: an
 /// open one is cleaned when it is opened. Choose an age if another engine may be at work on the
@@ -28,22 +31,68 @@ pub fn remove_orphans(
     minimum_age_ms: u64,
     dry_run: bool,
 ) -> Result<Vec<PathBuf>> {
+    let files = FileSystem::new(true, None)?;
+    let (warehouse, table) = find(&files, warehouse, tenant, table)?;
+    let _lock = Lock::take(&files, &warehouse)?;
+    let unneeded = unneeded(&files, &table, minimum_age_ms)?;
+    if !dry_run {
+        files.remove_all(&unneeded)?;
+    }
+    Ok(unneeded)
+}
+
+/// Names the files of a table that nothing needs and that are at least `minimum_age_ms` milliseconds
+/// old. Takes no lock and removes nothing: where a pipeline may have the table open, choose an age
+/// that leaves out what it is about to commit, and what it removes by itself.
+///
+/// # Errors
+/// As [`remove_orphans`], but for the lock.
+pub fn find_orphans(
+    warehouse: &Path,
+    tenant: &str,
+    table: &str,
+    minimum_age_ms: u64,
+) -> Result<Vec<PathBuf>> {
+    let files = FileSystem::new(false, None)?;
+    let (_, table) = find(&files, warehouse, tenant, table)?;
+    let mut attempt = 1;
+    loop {
+        match unneeded(&files, &table, minimum_age_ms) {
+            // A pipeline that moves on removes what was listed just now.
+            Err(_) if attempt < ATTEMPTS => attempt += 1,
+            other => return other,
+        }
+    }
+}
+
+fn find(
+    files: &FileSystem,
+    warehouse: &Path,
+    tenant: &str,
+    table: &str,
+) -> Result<(PathBuf, TableDirectory)> {
     check_name("tenant", tenant)?;
     check_table_name(table)?;
-    let files = FileSystem::new(true, None)?;
     let warehouse = resolve(warehouse)?;
     let table = table_directory(&warehouse, tenant, table);
     if !files.is_directory(&table.snapshots())? {
         return Err(Error::not_found(format!("there is no table {}", table.root.display())));
     }
-    let _lock = Lock::take(&files, &warehouse)?;
-    let mut reader = SnapshotReader::new(&files, &table);
+    Ok((warehouse, table))
+}
+
+fn unneeded(
+    files: &FileSystem,
+    table: &TableDirectory,
+    minimum_age_ms: u64,
+) -> Result<Vec<PathBuf>> {
+    let mut reader = SnapshotReader::new(files, table);
     let mut used = HashSet::new();
-    for id in snapshot_ids(&files, &table)? {
-        let snapshot = read_snapshot(&files, &table, id)?;
-        used.extend(files_of(&table, &snapshot, &reader.read(&snapshot)?));
+    for id in snapshot_ids(files, table)? {
+        let snapshot = read_snapshot(files, table, id)?;
+        used.extend(files_of(table, &snapshot, &reader.read(&snapshot)?));
     }
-    let tagged = tagged_snapshots(&files, &table)?;
+    let tagged = tagged_snapshots(files, table)?;
     let tags = files.list(&table.tags())?.iter().filter(|name| name.starts_with("tag-")).count();
     if tags > tagged.len() {
         return Err(Error::corrupt(format!(
@@ -52,21 +101,18 @@ pub fn remove_orphans(
         )));
     }
     for tag in tagged {
-        used.extend(files_of(&table, &tag, &reader.read(&tag)?));
+        used.extend(files_of(table, &tag, &reader.read(&tag)?));
     }
-    let mut unneeded = orphans(&files, &table, &used)?;
+    let mut unneeded = orphans(files, table, &used)?;
     if minimum_age_ms > 0 {
         let before_ms = crate::seam::wall_clock_ms().saturating_sub(minimum_age_ms);
         let mut old = Vec::new();
         for path in unneeded {
-            if modified_ms(&files, &path)? <= before_ms {
+            if modified_ms(files, &path)? <= before_ms {
                 old.push(path);
             }
         }
         unneeded = old;
-    }
-    if !dry_run {
-        files.remove_all(&unneeded)?;
     }
     Ok(unneeded)
 }

@@ -9,8 +9,9 @@ use crate::metadata::{
     SnapshotReader, TableDirectory, open_pin, read_snapshot, read_snapshot_file, snapshot_ids,
     tagged_checkpoints,
 };
+use crate::ordered::{self, OrderedRows, RowKeys, whole};
 use crate::pin::{FileHits, Pin, Want};
-use crate::range::RangeCursors;
+use crate::range::{FoundRow, RangeCursors};
 use crate::rows::after;
 use crate::schema::TableSchema;
 use crate::store::{check_name, check_table_name, table_directory};
@@ -195,6 +196,20 @@ impl StateReader {
         Ok(self.snapshot(at)?.id())
     }
 
+    /// The shape of a version.
+    pub(crate) fn schema_version(&self, at: &At) -> Result<TableSchema> {
+        self.schema_of(&self.snapshot(at)?)
+    }
+
+    /// A version, open, read with the columns of another one.
+    pub(crate) fn open_as(&self, at: &At, columns: &TableSchema) -> Result<(TableSchema, Pin)> {
+        self.pin_as(
+            at,
+            |schema| TableSchema { key_groups: schema.key_groups, ..columns.clone() },
+            |_| None,
+        )
+    }
+
     /// The schema that a snapshot was written under.
     fn schema_of(&self, snapshot: &Snapshot) -> Result<TableSchema> {
         if snapshot.schema_id() == self.schema.schema_id {
@@ -236,7 +251,8 @@ impl StateReader {
     /// `Corrupt` names the file that is damaged or gone; `NotFound` when there is no such version.
     pub fn verify(&self, at: &At) -> Result<VerifiedTable> {
         let snapshot = self.snapshot(at)?;
-        let (_, pin) = self.open_snapshot(&snapshot, |_| None, DamagedSidecar::Refuse)?;
+        let (_, pin) =
+            self.open_snapshot(&snapshot, |schema| schema, |_| None, DamagedSidecar::Refuse)?;
         let mut verified = VerifiedTable { snapshot: pin.snapshot, rows: 0, files: 0, bytes: 0 };
         for pinned in pin.files() {
             pinned.file.content.verify()?;
@@ -269,6 +285,54 @@ impl StateReader {
             }
         }
         Ok(batches)
+    }
+
+    /// Hands out all rows of a version, a few thousand at a time, by key group and row key: elements
+    /// of a list in their order. Otherwise as [`StateReader::scan`], but a few rows of each file are
+    /// in memory at a time. Returns how many there were.
+    ///
+    /// # Errors
+    /// As [`StateReader::scan`], and what `take` returns.
+    pub fn read_ordered<E: From<Error>>(
+        &self,
+        at: &At,
+        mut take: impl FnMut(RecordBatch) -> Result<(), E>,
+    ) -> Result<u64, E> {
+        let (schema, pin) = self.pin(at, |_| None)?;
+        let mut rows = OrderedRows::new(schema.clone(), pin);
+        let mut total = 0;
+        loop {
+            let mut keys = RowKeys::default();
+            let mut values: Vec<ValueColumn> = schema.value.iter().map(ValueColumn::new).collect();
+            while keys.len() < BATCH_ROWS
+                && let Some((group, FoundRow { key, hash, values: from, row, .. })) = rows.next()?
+            {
+                keys.push(group, &key, hash)?;
+                for (column, from) in values.iter_mut().zip(from.iter()) {
+                    column.push_from(from, row)?;
+                }
+            }
+            if keys.len() == 0 {
+                return Ok(total);
+            }
+            total += u64::try_from(keys.len()).unwrap_or(0);
+            let mut columns = keys.columns(&schema)?;
+            for column in &values {
+                columns.push(whole(column)?);
+            }
+            take(self.record_batch(&schema, columns)?)?;
+        }
+    }
+
+    /// Reads the keys of all rows of a version: each is there once, and in its own key group. Returns
+    /// how many rows there are.
+    ///
+    /// # Errors
+    /// `Corrupt` names the key that is there twice or in a wrong place; otherwise as
+    /// [`StateReader::scan`].
+    pub fn check_keys(&self, at: &At) -> Result<u64> {
+        let (schema, pin) = self.pin(at, |_| None)?;
+        ordered::check_keys(&self.table.name, schema, pin)
     }
 
     /// The rows with this key, in the order of their row keys; `key` has one text for each key
@@ -406,11 +470,22 @@ impl StateReader {
         at: &At,
         bucket: impl Fn(&TableSchema) -> Option<u32>,
     ) -> Result<(TableSchema, Pin)> {
+        self.pin_as(at, |schema| schema, bucket)
+    }
+
+    /// The same, read with the shape that `shape` makes of its own.
+    fn pin_as(
+        &self,
+        at: &At,
+        shape: impl Fn(TableSchema) -> TableSchema,
+        bucket: impl Fn(&TableSchema) -> Option<u32>,
+    ) -> Result<(TableSchema, Pin)> {
         let mut attempt = 1;
         loop {
             let snapshot = self.snapshot(at)?;
             let id = snapshot.id();
-            match self.open_snapshot(&snapshot, &bucket, DamagedSidecar::PassOver) {
+            let opened = self.open_snapshot(&snapshot, &shape, &bucket, DamagedSidecar::PassOver);
+            match opened {
                 Err(_)
                     if *at == At::Latest
                         && attempt < ATTEMPTS
@@ -461,10 +536,11 @@ impl StateReader {
     fn open_snapshot(
         &self,
         snapshot: &Snapshot,
+        shape: impl Fn(TableSchema) -> TableSchema,
         bucket: impl Fn(&TableSchema) -> Option<u32>,
         damaged: DamagedSidecar,
     ) -> Result<(TableSchema, Pin)> {
-        let schema = self.schema_of(snapshot)?;
+        let schema = shape(self.schema_of(snapshot)?);
         let only = bucket(&schema);
         let content = SnapshotReader::new(&self.files, &self.table).read(snapshot)?;
         let id = snapshot.id();

@@ -541,6 +541,15 @@ impl StateTable {
         self.take_rows(subtask, fits, "timers").and_then(Timers::new)
     }
 
+    /// The rows of one subtask, whatever their kind.
+    pub(crate) fn rows_of(&self, subtask: u32) -> Result<SubtaskRows> {
+        self.take_rows(subtask, true, "")
+    }
+
+    pub(crate) fn shape(&self) -> &TableSchema {
+        &self.schema
+    }
+
     fn take_rows(&self, subtask: u32, fits: bool, wanted: &str) -> Result<SubtaskRows> {
         if !fits {
             return Err(Error::invalid(format!(

@@ -208,6 +208,14 @@ impl ValueColumn {
         }
     }
 
+    /// Whether row `row` has the value of a row of another column of the same type.
+    pub(crate) fn is_same(&self, row: usize, other: &Self, other_row: usize) -> bool {
+        match (self.validity[row], other.validity[other_row]) {
+            (true, true) => self.bytes(row) == other.bytes(other_row),
+            (valid, other_valid) => valid == other_valid,
+        }
+    }
+
     /// Adds the value of a row to a hash, so that rows with other values have other hashes.
     pub(crate) fn hash(&self, row: usize, hasher: &mut Xxh3) {
         let value = if self.validity[row] { self.bytes(row) } else { &[] };

@@ -14,6 +14,7 @@
 mod checkpoints;
 mod crash;
 mod damage;
+mod diff;
 mod effort;
 mod evolution;
 mod failing;

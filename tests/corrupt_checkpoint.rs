@@ -25,7 +25,7 @@ fn a_damaged_document_is_refused_and_the_one_before_works() {
 
     let offered = format!("--checkpoint {}", before.id);
     job.run(&[]).failed(1, &[&name, &offered]);
-    let listed = job.state("checkpoints", &[]);
+    let listed = job.command(&["checkpoint", "ls"], &[]).success().stdout;
     assert!(listed.contains("checksum"), "{listed}");
 
     let job = job.set("source", "rate-limit-rows-per-second", 0);

@@ -40,6 +40,8 @@ mod other_directories;
 mod restarts;
 mod second_run;
 mod state_commands;
+mod state_diff;
+mod state_import;
 mod stop;
 mod table_kills;
 mod table_source;

@@ -4,7 +4,7 @@
 use crate::support::job::{Running, howdah, quoted};
 use crate::support::rows::{output, sorted};
 use crate::support::{Finished, Job, Random, clock, input, is_full, oracle, wait_for};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -247,8 +247,9 @@ fn a_pinned_checkpoint_is_kept_and_can_be_gone_back_to() {
     job.wait_for_checkpoint(&mut { running }, id + 6);
     let kept: Vec<u64> = job.checkpoints().iter().map(|checkpoint| checkpoint.id).collect();
     assert!(kept.contains(&id) && !kept.contains(&(id + 1)), "{kept:?}");
-    let listed = order(&["checkpoint", "ls"], &job).success().stdout;
-    assert!(listed.lines().next().unwrap().ends_with(", pinned"), "{listed}");
+    let listed = order(&["checkpoint", "ls", "--output", "json"], &job).success().stdout;
+    let first = json(listed.lines().next().unwrap());
+    assert_eq!((&first["checkpoint"], &first["pinned"]), (&json!(id), &json!(true)), "{listed}");
     order(&["checkpoint", "verify"], &job).success();
 
     let job = fast(job);

@@ -216,9 +216,14 @@ impl Job {
 
     /// `howdah state ...` of this job: what it prints.
     pub(crate) fn state(&self, verb: &str, arguments: &[&str]) -> String {
+        self.command(&["state", verb], arguments).success().stdout
+    }
+
+    /// A command on this job's pipeline file, with arguments behind it.
+    pub(crate) fn command(&self, verbs: &[&str], arguments: &[&str]) -> Finished {
         let mut command = howdah();
-        command.args(["state", verb]).arg(self.file()).args(arguments);
-        Finished::of(command.output().unwrap()).success().stdout
+        command.args(verbs).arg(self.file()).args(arguments).current_dir(self.directory());
+        Finished::of(command.output().unwrap())
     }
 
     /// The rows of the state table, sorted; as of a checkpoint, or the newest.
@@ -236,7 +241,10 @@ impl Job {
 
     /// The completed checkpoints that can be read now, oldest first. None before the first.
     pub(crate) fn checkpoints(&self) -> Vec<Checkpoint> {
-        self.state("checkpoints", &["--output", "json"])
+        let listed = self.command(&["checkpoint", "ls"], &["--output", "json"]);
+        listed
+            .success()
+            .stdout
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
             .filter_map(|line: Value| {

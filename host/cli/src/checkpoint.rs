@@ -1,5 +1,7 @@
 //! `howdah checkpoint`: the checkpoints of a pipeline.
 
+mod list;
+
 use crate::failure::{Failure, Result};
 use crate::operate::{Output, savepoint_text};
 use crate::progress::SharedBar;
@@ -36,8 +38,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// List the completed checkpoints
-    Ls(Of),
+    /// List the completed checkpoints, with the source position of each
+    Ls(list::Args),
     /// Have a running pipeline make a checkpoint, and wait until it is complete
     Now(Of),
     /// Read every file of checkpoints, or of a savepoint, and compare checksums
@@ -90,7 +92,7 @@ struct One {
 /// Runs `howdah checkpoint`.
 pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.command {
-        Command::Ls(of) => list(of),
+        Command::Ls(args) => list::run(args),
         Command::Now(of) => now(of),
         Command::Verify { place, output, .. } if place.is_dir() => verify_directory(place, *output),
         Command::Verify { place, checkpoints, output } => verify(place, checkpoints, *output),
@@ -121,36 +123,6 @@ fn load(file: &Path) -> Result<PipelineConfig> {
 
 fn say(text: &str) -> Result<()> {
     Ok(writeln!(std::io::stdout(), "{text}")?)
-}
-
-fn list(of: &Of) -> Result<()> {
-    let config = load(&of.pipeline)?;
-    let pinned = Checkpoints::pinned(&config.state_directory).map_err(failure)?;
-    for entry in Checkpoints::list(&config.state_directory).map_err(failure)? {
-        let pinned = pinned.contains(&entry.id);
-        if of.output == Output::Json {
-            let (checkpoint, damage) = match &entry.checkpoint {
-                Ok(checkpoint) => (Some(checkpoint), None),
-                Err(error) => (None, Some(error.to_string())),
-            };
-            let line = json!({
-                "checkpoint": entry.id,
-                "pinned": pinned,
-                "time_ms": checkpoint.map(|it| it.time_ms),
-                "rows_read": checkpoint.map(Checkpoint::rows),
-                "watermark": checkpoint.and_then(Checkpoint::watermark),
-                "damage": damage,
-            });
-            say(&line.to_string())?;
-            continue;
-        }
-        let mark = if pinned { ", pinned" } else { "" };
-        match &entry.checkpoint {
-            Ok(it) => say(&format!("{:>8}  after {} rows{mark}", it.id, HumanCount(it.rows())))?,
-            Err(error) => say(&format!("{:>8}  {error}{mark}", entry.id))?,
-        }
-    }
-    Ok(())
 }
 
 fn now(of: &Of) -> Result<()> {

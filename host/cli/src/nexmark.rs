@@ -1,26 +1,14 @@
 //! `howdah nexmark`: events of the Nexmark benchmark as a flat file.
 
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::progress::{Bar, Unit};
-use anyhow::Context;
-use arrow_array::RecordBatch;
+use crate::row_file::{self, Format, Writer};
 use howdah_pipeline::NexmarkEvents;
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 
 /// Events that are turned into columns at once.
 const BATCH_EVENTS: usize = 8_192;
-
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Format {
-    /// Comma-separated, with a header row; a column without a value is empty.
-    Csv,
-    /// One JSON object a line; a column without a value is left out.
-    Ndjson,
-    /// Parquet, with typed columns.
-    Parquet,
-}
 
 /// Write events of the Nexmark auction benchmark to a file
 ///
@@ -49,48 +37,12 @@ pub(crate) struct Args {
 
 /// Runs `howdah nexmark`.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if args.out.exists() && !args.force {
-        return Err(Failure::usage(format!(
-            "{} exists; choose another name, or replace it with --force",
-            args.out.display()
-        )));
-    }
-    // Renaming over it would take a pipe or a device away.
-    if args.out.exists() && !args.out.is_file() {
-        return Err(Failure::usage(format!(
-            "{} is no regular file; choose another name",
-            args.out.display()
-        )));
-    }
-    let name = args
-        .out
-        .file_name()
-        .ok_or_else(|| Failure::usage(format!("--out {} names no file", args.out.display())))?;
-    let temporary =
-        args.out.with_file_name(format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id()));
-    let written = write(args, &temporary).and_then(|()| {
-        std::fs::rename(&temporary, &args.out)
-            .with_context(|| format!("cannot rename {} into place", temporary.display()))
-    });
-    if let Err(error) = written {
-        // Best effort: the error that matters is the one being returned.
-        let _ = std::fs::remove_file(&temporary);
-        return Err(error.into());
-    }
-    Ok(())
-}
-
-fn write(args: &Args, path: &Path) -> anyhow::Result<()> {
-    let action = || format!("cannot write {}", path.display());
-    let file = File::create(path).with_context(action)?;
-    let bar = Bar::new(args.events as u64, Unit::Count("events"));
-    let mut file = write_events(args.events, args.format, BufWriter::new(file), |written| {
-        bar.advance(written);
+    row_file::create(&args.out, args.force, |file| {
+        let bar = Bar::new(args.events as u64, Unit::Count("events"));
+        let file = write_events(args.events, args.format, file, |written| bar.advance(written))?;
+        bar.finish();
+        Ok(file)
     })
-    .with_context(action)?;
-    file.flush().with_context(action)?;
-    bar.finish();
-    Ok(())
 }
 
 /// Writes the events to `out` and hands it back, not flushed. `written` hears of each batch.
@@ -100,7 +52,7 @@ fn write_events<W: Write + Send>(
     out: W,
     written: impl Fn(u64),
 ) -> anyhow::Result<W> {
-    let mut writer = Writer::new(format, out)?;
+    let mut writer = Writer::new(format, &NexmarkEvents::schema(), out)?;
     let mut generated = NexmarkEvents::from(0);
     let mut left = events;
     while left > 0 {
@@ -116,56 +68,6 @@ fn write_events<W: Write + Send>(
     writer.finish()
 }
 
-/// A writer for one of the formats.
-enum Writer<W: Write + Send> {
-    Csv(Box<arrow_csv::Writer<W>>),
-    Ndjson(arrow_json::LineDelimitedWriter<W>),
-    Parquet(Box<parquet::arrow::ArrowWriter<W>>),
-}
-
-impl<W: Write + Send> Writer<W> {
-    fn new(format: Format, out: W) -> anyhow::Result<Self> {
-        Ok(match format {
-            Format::Csv => Self::Csv(Box::new(
-                arrow_csv::WriterBuilder::new()
-                    .with_header(true)
-                    .with_timestamp_format("%Y-%m-%d %H:%M:%S%.3f".to_owned())
-                    .build(out),
-            )),
-            Format::Ndjson => Self::Ndjson(
-                arrow_json::WriterBuilder::new()
-                    .with_timestamp_format("%Y-%m-%dT%H:%M:%S%.3f".to_owned())
-                    .build(out),
-            ),
-            Format::Parquet => Self::Parquet(Box::new(parquet::arrow::ArrowWriter::try_new(
-                out,
-                NexmarkEvents::schema(),
-                None,
-            )?)),
-        })
-    }
-
-    fn write(&mut self, batch: &RecordBatch) -> anyhow::Result<()> {
-        match self {
-            Self::Csv(writer) => writer.write(batch)?,
-            Self::Ndjson(writer) => writer.write(batch)?,
-            Self::Parquet(writer) => writer.write(batch)?,
-        }
-        Ok(())
-    }
-
-    fn finish(self) -> anyhow::Result<W> {
-        Ok(match self {
-            Self::Csv(writer) => writer.into_inner(),
-            Self::Ndjson(mut writer) => {
-                writer.finish()?;
-                writer.into_inner()
-            }
-            Self::Parquet(writer) => writer.into_inner()?,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,6 +80,7 @@ mod tests {
         assert_eq!(failure.message(), "/dev/null is no regular file; choose another name");
     }
     use sha2::{Digest, Sha256};
+    use std::fs::File;
 
     fn bytes(events: usize, format: Format) -> Vec<u8> {
         write_events(events, format, Vec::new(), |_| ()).unwrap()

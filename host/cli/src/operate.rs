@@ -168,7 +168,7 @@ pub(crate) fn savepoint(args: &SavepointArgs) -> Result<()> {
 
 /// A line about a savepoint.
 pub(crate) fn savepoint_text(savepoint: &Savepoint) -> String {
-    let Savepoint { path, pipeline, checkpoint, rows_read, tables } = savepoint;
+    let Savepoint { path, pipeline, checkpoint, rows_read, tables, .. } = savepoint;
     format!(
         "{}: savepoint of pipeline `{pipeline}` at checkpoint {checkpoint}, after {} rows, with {} \
          tables\n",

@@ -1,17 +1,19 @@
 //! `howdah state`: looks at the state of a pipeline, also while it runs.
 
+mod diff;
+mod export;
+mod import;
+
 use crate::environment;
 use crate::failure::{Failure, Result};
 use crate::table::{self, Output};
 use anyhow::Context;
-use arrow_array::builder::{
-    Int64Builder, StringBuilder, TimestampMillisecondBuilder, UInt64Builder,
-};
+use arrow_array::builder::{Int64Builder, StringBuilder, UInt64Builder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampMillisecondType;
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use howdah_pipeline::{Checkpoint, CheckpointEntry, Checkpoints, PipelineConfig};
+use howdah_pipeline::PipelineConfig;
 use howdah_state::{At, ErrorKind, StateReader, TableInfo, list_tables};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,9 +23,9 @@ const EXPIRES: &str = "expires_at";
 /// The column that is shown with it.
 const ENDED: &str = "expired";
 
-/// Look at the state of a pipeline, also while it runs
+/// Look at the state of a pipeline, also while it runs, export and import it
 ///
-/// State tables are Apache Paimon tables: other engines can read them too. These commands take no
+/// State tables are Apache Paimon tables: other engines can read them too. All but `import` take no
 /// lock and stop nothing, and of a pipeline only its state must be there.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -32,8 +34,12 @@ const ENDED: &str = "expired";
   howdah state ls q18.toml
   howdah state get q18.toml last bidder=1001 auction=1000
   howdah state scan q18.toml last --limit 5
-  howdah state checkpoints q18.toml
   howdah state scan q18.toml last --at 41 --output csv > as-of-41.csv
+  howdah state diff q18.toml 41 now
+  howdah state export q18.toml last --to last.parquet
+  howdah state import q18.toml last=last.parquet
+
+`howdah checkpoint ls` lists what --at and diff take.
 
 Exit codes: 0 shown, 1 it cannot be read, 2 wrong arguments, a wrong pipeline file, or no such table
 or checkpoint; 3 `get` found no row."
@@ -80,13 +86,12 @@ enum Command {
         #[command(flatten)]
         print: Print,
     },
-    /// List the completed checkpoints, with the source position of each
-    Checkpoints {
-        #[command(flatten)]
-        place: Place,
-        #[command(flatten)]
-        print: Print,
-    },
+    /// Compare the rows of two checkpoints, savepoints, or what is on disk now
+    Diff(diff::Args),
+    /// Write the rows of a table to a file
+    Export(export::Args),
+    /// Fill the states of a pipeline that has none with rows from elsewhere
+    Import(import::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -120,9 +125,9 @@ struct Print {
 pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.command {
         Command::Ls { place, print } => ls(&Location::find(&place.place)?, print.output),
-        Command::Checkpoints { place, print } => {
-            checkpoints(&Location::find(&place.place)?, print.output)
-        }
+        Command::Diff(args) => diff::run(args),
+        Command::Export(args) => export::run(args),
+        Command::Import(args) => import::run(args),
         Command::Get { place, table, key, version, print } => {
             let reader = Location::find(&place.place)?.open(table)?;
             let key = key_values(&reader, key)?;
@@ -150,15 +155,15 @@ fn failure(error: howdah_state::Error) -> Failure {
 }
 
 /// Where the tables and checkpoints of a pipeline are.
-struct Location {
-    state_directory: PathBuf,
-    warehouse: PathBuf,
-    tenant: String,
+pub(crate) struct Location {
+    pub(crate) state_directory: PathBuf,
+    pub(crate) warehouse: PathBuf,
+    pub(crate) tenant: String,
 }
 
 impl Location {
     /// From a pipeline file, or from a state directory.
-    fn find(place: &Path) -> Result<Self> {
+    pub(crate) fn find(place: &Path) -> Result<Self> {
         if place.is_dir() {
             return Self::of_directory(place);
         }
@@ -283,12 +288,6 @@ fn ended(batch: &RecordBatch, now_ms: i64) -> Option<ArrayRef> {
     Some(Arc::new(ended))
 }
 
-/// Makes a batch of named columns.
-fn batch(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
-    let nullable = columns.into_iter().map(|(name, column)| (name, column, true));
-    Ok(RecordBatch::try_from_iter_with_nullable(nullable).context("cannot list")?)
-}
-
 fn ls(location: &Location, output: Output) -> Result<()> {
     let tables = location.tables()?;
     let mut name = StringBuilder::new();
@@ -305,66 +304,15 @@ fn ls(location: &Location, output: Output) -> Result<()> {
         let ids: Vec<_> = table.checkpoints.iter().map(u64::to_string).collect();
         checkpoints.append_value(ids.join(" "));
     }
-    let batch = batch(vec![
+    let columns: Vec<(&str, ArrayRef)> = vec![
         ("table", Arc::new(name.finish())),
         ("rows", Arc::new(rows.finish())),
         ("bytes", Arc::new(bytes.finish())),
         ("files", Arc::new(files.finish())),
         ("snapshot", Arc::new(snapshot.finish())),
         ("checkpoints", Arc::new(checkpoints.finish())),
-    ])?;
-    table::print(&SchemaRef::clone(batch.schema_ref()), &[batch], output)
-}
-
-fn checkpoints(location: &Location, output: Output) -> Result<()> {
-    let entries = Checkpoints::list(&location.state_directory).map_err(anyhow::Error::from)?;
-    let batch = checkpoint_batch(&entries)?;
-    table::print(&SchemaRef::clone(batch.schema_ref()), &[batch], output)
-}
-
-/// The snapshots of all states, as `state=snapshot`; where there are several operators, as
-/// `operator.state=snapshot`.
-fn snapshots_of(checkpoint: &Checkpoint) -> Vec<String> {
-    let several = checkpoint.operators.len() > 1;
-    let mut named = Vec::new();
-    for operator in &checkpoint.operators {
-        let prefix = if several { format!("{}.", operator.name) } else { String::new() };
-        for state in &operator.states {
-            named.push(format!("{prefix}{}={}", state.state, state.snapshot));
-        }
-    }
-    named
-}
-
-/// One row for each document; a damaged one has a problem in place of a position.
-fn checkpoint_batch(entries: &[CheckpointEntry]) -> Result<RecordBatch> {
-    let mut id = UInt64Builder::new();
-    let mut completed = TimestampMillisecondBuilder::new();
-    let (mut rows, mut offset) = (UInt64Builder::new(), UInt64Builder::new());
-    let mut watermark = TimestampMillisecondBuilder::new();
-    let mut snapshots = StringBuilder::new();
-    let mut problem = StringBuilder::new();
-    for entry in entries {
-        id.append_value(entry.id);
-        let document = entry.checkpoint.as_ref().ok();
-        completed.append_option(document.and_then(|document| i64::try_from(document.time_ms).ok()));
-        rows.append_option(document.map(Checkpoint::rows));
-        offset.append_option(document.map(|document| {
-            document.sources.iter().filter_map(|source| source.position.byte_offset()).sum()
-        }));
-        watermark.append_option(document.and_then(Checkpoint::watermark));
-        snapshots.append_option(document.map(|document| snapshots_of(document).join(" ")));
-        problem.append_option(entry.checkpoint.as_ref().err().map(ToString::to_string));
-    }
-    batch(vec![
-        ("checkpoint", Arc::new(id.finish()) as ArrayRef),
-        ("completed", Arc::new(completed.finish())),
-        ("source_rows", Arc::new(rows.finish())),
-        ("source_bytes", Arc::new(offset.finish())),
-        ("watermark", Arc::new(watermark.finish())),
-        ("snapshots", Arc::new(snapshots.finish())),
-        ("problem", Arc::new(problem.finish())),
-    ])
+    ];
+    table::list(columns, output)
 }
 
 #[cfg(test)]

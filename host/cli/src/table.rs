@@ -2,7 +2,7 @@
 
 use crate::failure::Result;
 use anyhow::Context;
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_cast::pretty::pretty_format_batches_with_schema;
 use arrow_schema::SchemaRef;
 use howdah_runtime::printable;
@@ -17,6 +17,13 @@ pub(crate) enum Output {
     Csv,
     /// One JSON object a line.
     Json,
+}
+
+/// Prints named columns to standard output.
+pub(crate) fn list(columns: Vec<(&str, ArrayRef)>, output: Output) -> Result<()> {
+    let nullable = columns.into_iter().map(|(name, column)| (name, column, true));
+    let batch = RecordBatch::try_from_iter_with_nullable(nullable).context("cannot list")?;
+    print(&SchemaRef::clone(batch.schema_ref()), &[batch], output)
 }
 
 /// Prints the rows to standard output.

@@ -23,6 +23,7 @@
 //! from there. The files sink is exactly-once; the stdout sink prints the rows of a checkpoint
 //! once it is complete, and may print those of the last one again after a crash.
 
+mod bootstrap;
 mod checkpoint;
 mod clock;
 mod config;
@@ -62,6 +63,7 @@ mod subtask;
 mod summary;
 mod watermark;
 
+pub use bootstrap::{ColumnFit, Imported, ImportedTable, StateImport};
 pub use checkpoint::{
     Checkpoint, CheckpointEntry, Checkpoints, DeadLetterPosition, InputShape, OperatorCheckpoint,
     OperatorShape, Shape, SinkCheckpoint, SinkHandle, SinkShape, SourceCheckpoint, SourcePosition,

@@ -76,10 +76,10 @@ impl Components {
 
 /// A checked pipeline that holds the lock on its state directory and is ready to start.
 pub struct Pipeline {
-    config: PipelineConfig,
+    pub(crate) config: PipelineConfig,
     /// One for each operator.
-    components: Vec<Component>,
-    graph: Graph,
+    pub(crate) components: Vec<Component>,
+    pub(crate) graph: Graph,
     lock: Lock,
 }
 
@@ -289,7 +289,7 @@ impl Pipeline {
 
     /// The sources at the checkpoint, and their claims on dead-letter files.
     #[expect(clippy::type_complexity, reason = "what comes of a source before it is changed")]
-    fn open_sources(
+    pub(crate) fn open_sources(
         &self,
         checkpoint: Option<&Checkpoint>,
     ) -> Result<Vec<(Vec<Box<dyn Source>>, Option<dead_letter::Claim>)>> {
@@ -317,7 +317,7 @@ impl Pipeline {
     }
 
     /// Takes possession of where the sinks write. `begins`: there must be no output yet.
-    fn open_sinks(
+    pub(crate) fn open_sinks(
         &self,
         checkpoint: Option<&Checkpoint>,
         begins: bool,

@@ -24,14 +24,28 @@ pub(crate) struct FreshStart {
 impl FreshStart {
     /// Leaves the mark before anything is removed: what is half removed can serve nobody.
     pub(crate) fn begin(state_directory: &Path, sync: bool) -> Result<Self> {
-        Self::begin_from(state_directory, "", sync)
+        Self::mark(state_directory, "", sync)
     }
 
     /// The same for a start from a savepoint.
     pub(crate) fn begin_from(state_directory: &Path, savepoint: &str, sync: bool) -> Result<Self> {
+        let how = format!(
+            "a start from the savepoint {savepoint} was broken off; run with --from {savepoint} again"
+        );
+        Self::mark(state_directory, &how, sync)
+    }
+
+    /// The same for a start with rows from elsewhere.
+    pub(crate) fn begin_import(state_directory: &Path, sync: bool) -> Result<Self> {
+        let how = "an import of state was broken off; import it again with `howdah state import`";
+        Self::mark(state_directory, how, sync)
+    }
+
+    /// `how` says what was broken off, where a run that just begins anew would not do.
+    fn mark(state_directory: &Path, how: &str, sync: bool) -> Result<Self> {
         let path = state_directory.join(FRESH_START);
         let temporary = state_directory.join(format!("{FRESH_START}.tmp"));
-        directory::write(&path, &temporary, savepoint.as_bytes(), sync)?;
+        directory::write(&path, &temporary, how.as_bytes(), sync)?;
         Ok(Self { path, sync })
     }
 
@@ -52,18 +66,15 @@ impl FreshStart {
     /// What to start from when an earlier fresh start may have been broken off.
     pub(crate) fn finish_first(state_directory: &Path, from: StartFrom) -> Result<StartFrom> {
         let mark = state_directory.join(FRESH_START);
-        let savepoint = match std::fs::read_to_string(&mark) {
-            Ok(savepoint) => savepoint,
+        let how = match std::fs::read_to_string(&mark) {
+            Ok(how) => how,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(from),
             Err(error) => return Err(Error::io("read", &mark, error)),
         };
         match from {
-            StartFrom::Latest if !savepoint.is_empty() => Err(Error::new(
+            StartFrom::Latest if !how.is_empty() => Err(Error::new(
                 ErrorKind::Incompatible,
-                format!(
-                    "a start from the savepoint {savepoint} was broken off; run with --from \
-                     {savepoint} again, or with --fresh to start from the beginning"
-                ),
+                format!("{how}, or run with --fresh to start from the beginning"),
             )),
             StartFrom::Latest | StartFrom::Fresh => Ok(StartFrom::Fresh),
             StartFrom::Checkpoint(id) => Err(Error::new(

@@ -20,6 +20,8 @@ pub struct Savepoint {
     pub path: PathBuf,
     /// The name of the pipeline.
     pub pipeline: String,
+    /// The database of its tables.
+    pub tenant: String,
     /// The checkpoint that it holds.
     pub checkpoint: u64,
     /// Rows that all sources had read.
@@ -33,6 +35,7 @@ impl Savepoint {
         Self {
             path: path.to_owned(),
             pipeline: checkpoint.shape.pipeline.clone(),
+            tenant: checkpoint.shape.tenant.clone(),
             checkpoint: checkpoint.id,
             rows_read: checkpoint.rows(),
             tables: checkpoint.states().map(|state| state.table.clone()).collect(),

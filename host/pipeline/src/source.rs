@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::grants::Directories;
 use crate::lines::Lines;
 use arrow_array::RecordBatch;
+pub(crate) use columnar::{cast_exactly, read_type};
 pub(crate) use plan::{FileShape, Plan, Wanted, widens};
 pub(crate) use reject::Rejected;
 use std::path::Path;

@@ -28,7 +28,7 @@ const DELETE: u8 = 3;
 
 /// The type that a column is read as. Where values may not fit (timestamps finer
 /// than a millisecond, large unsigned numbers), each is checked.
-pub(super) fn read_type(data_type: &DataType) -> Option<ColumnType> {
+pub(crate) fn read_type(data_type: &DataType) -> Option<ColumnType> {
     Some(match data_type {
         DataType::Int8 | DataType::Int16 | DataType::UInt8 | DataType::UInt16 => ColumnType::Int32,
         DataType::UInt32 | DataType::UInt64 => ColumnType::Int64,
@@ -160,7 +160,7 @@ fn kinds_of_kept(kinds: &[u8], kept: &[bool], whole_updates: bool) -> Vec<u8> {
 }
 
 /// Casts; a value that would change is null.
-fn cast_exactly(values: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
+pub(crate) fn cast_exactly(values: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
     let options = CastOptions { safe: true, format_options: FormatOptions::default() };
     let cast = cast_with_options(values, wanted, &options)?;
     let DataType::Timestamp(unit, _) = values.data_type() else { return Ok(cast) };

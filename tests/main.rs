@@ -22,6 +22,7 @@ mod compile_bombs;
 mod corrupt_checkpoint;
 mod directories;
 mod disk_full;
+mod dropped_state;
 mod fresh_start;
 mod graph;
 mod hostile_guests;

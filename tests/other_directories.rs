@@ -62,7 +62,7 @@ fn the_state_of_another_pipeline_is_refused() {
     job.run_to_end();
     let state = job.state_rows(None);
     let other = job.set("", "name", quoted("other")).set("sink", "path", quoted("other-output"));
-    other.run(&[]).failed(1, &["the pipeline's name was job and is other", "--fresh"]);
+    other.run(&[]).failed(1, &["is of another pipeline: of `job`", "name another state-directory"]);
     assert!(!other.directory().join("other-output").exists(), "something was started");
     let job = other.set("", "name", quoted("job")).set("sink", "path", quoted("output"));
     assert_eq!(job.state_rows(None), state);

@@ -63,6 +63,7 @@ impl From<Level> for LevelFilter {
   howdah run q18.toml --fresh            start over; asks before it removes anything
   howdah run q18.toml --checkpoint 41    go back to a completed checkpoint
   howdah run q18.toml --from backup/monday    begin with a savepoint
+  howdah run q9.toml --allow-dropped-state sellers    go on without an operator that had state
   howdah run q18.toml --output json | jq 'select(.event == \"summary\")'
 
 Environment:
@@ -86,6 +87,11 @@ pub(crate) struct Args {
     /// was made after it is removed
     #[arg(long, value_name = "SAVEPOINT_DIR", conflicts_with = "checkpoint")]
     from: Option<PathBuf>,
+    /// Go on without this state of the checkpoint, which the pipeline no longer has: the name of an
+    /// operator that is gone, with all its states, or of a state, or `operator.state`. It stays in the
+    /// checkpoint. Repeat it for each
+    #[arg(long, value_name = "NAME")]
+    allow_dropped_state: Vec<String>,
     /// What to print
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
@@ -138,7 +144,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         listening(args.output, serve::start(port, health.clone())?)?;
     }
     let engine = engine(args.wasi.permission())?;
-    let mut session = Session::new(&engine, config, args.output, signals, health);
+    let mut session = Session::new(
+        &engine,
+        config,
+        args.output,
+        signals,
+        health,
+        args.allow_dropped_state.clone(),
+    );
     if let Some(savepoint) = &args.from {
         session.install(savepoint, args.fresh)?;
     }

@@ -78,7 +78,7 @@ pub fn check_pipeline(
     let shape = graph.shape(config);
     let from = FreshStart::finish_first(&config.state_directory, StartFrom::Latest)?;
     let tables = StoredTables::of_pipeline(config, &graph);
-    let restore = Restore::choose(&config.state_directory, from, &shape, &tables)?;
+    let restore = Restore::choose(&config.state_directory, from, &shape, &tables, &[])?;
     let known = config.operators.iter().zip(&graph.operators).zip(components).zip(&shape.operators);
     let known = known.map(|(((config, node), component), shape)| (config, node, component, shape));
     let found = known.into_iter().find(|(config, ..)| config.name == operator);

@@ -32,6 +32,7 @@ mod control;
 mod coordinator;
 mod dead_letter;
 mod directory;
+mod dropped;
 mod error;
 mod exchange;
 mod failure;

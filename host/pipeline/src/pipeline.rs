@@ -13,7 +13,7 @@ use crate::lock::Lock;
 use crate::restore::{self, FreshStart, Restore};
 use crate::sink::{self, Sink};
 use crate::source::{self, Share, Source};
-use crate::{dead_letter, directory};
+use crate::{dead_letter, directory, dropped};
 use crate::{paths, savepoint};
 use howdah_runtime::{Component, Context, Engine, Inspection, Instance, LoadOptions, OperatorSpec};
 use howdah_state::{Clock, OnProgress, StateStore, StateTable, StoreOptions};
@@ -47,11 +47,15 @@ pub struct StartOptions {
     /// The clock that operators, their processing-time timers and times to live go by. Default:
     /// that of the machine.
     pub clock: Clock,
+    /// States of the checkpoint that the pipeline no longer has and goes on without, each by the name
+    /// of its operator (all of its states, and the operator), its own, or `operator.state`. What it
+    /// lacks and is not named here is refused. They stay in the checkpoint.
+    pub dropped_states: Vec<String>,
 }
 
 impl Default for StartOptions {
     fn default() -> Self {
-        Self { from: StartFrom::default(), clock: Clock::system() }
+        Self { from: StartFrom::default(), clock: Clock::system(), dropped_states: Vec::new() }
     }
 }
 
@@ -121,7 +125,7 @@ impl Pipeline {
         let graph = Graph::of(config, &components)?;
         let tables = StoredTables::of_pipeline(config, &graph);
         let from = FreshStart::finish_first(&config.state_directory, StartFrom::Latest)?;
-        Restore::choose(&config.state_directory, from, &graph.shape(config), &tables).map(drop)
+        Restore::choose(&config.state_directory, from, &graph.shape(config), &tables, &[]).map(drop)
     }
 
     /// Removes checkpoints of a pipeline that does not run. The newest one stays, as a run goes on
@@ -166,13 +170,13 @@ impl Pipeline {
     /// Fails when there is no checkpoint to start from, it is damaged, or the pipeline has
     /// changed so that it no longer fits.
     pub fn start(self, options: StartOptions) -> Result<Handle> {
-        let StartOptions { from, clock } = options;
+        let StartOptions { from, clock, dropped_states } = options;
         let state_directory = &self.config.state_directory;
         let sync = self.config.checkpoint.sync;
         let from = FreshStart::finish_first(state_directory, from)?;
         let tables = StoredTables::of_pipeline(&self.config, &self.graph);
         let shape = self.graph.shape(&self.config);
-        let restore = Restore::choose(state_directory, from, &shape, &tables)?;
+        let restore = Restore::choose(state_directory, from, &shape, &tables, &dropped_states)?;
         let checkpoint = restore.checkpoint.as_ref();
         if let Some(checkpoint) = checkpoint {
             self.log_changes(checkpoint);
@@ -224,7 +228,7 @@ impl Pipeline {
     }
 
     /// Makes the state directory that of a savepoint: [`Pipeline::start`] then goes on from it.
-    /// `fresh` removes what is there before.
+    /// `fresh` removes what is there before; `dropped_states` are as in [`StartOptions`].
     ///
     /// # Errors
     /// [`ErrorKind::Incompatible`] when the pipeline has checkpoints and `fresh` is not set, or the
@@ -234,12 +238,13 @@ impl Pipeline {
         &self,
         savepoint: &Path,
         fresh: bool,
+        dropped_states: &[String],
         progress: OnProgress<'_>,
     ) -> Result<()> {
         let tables = StoredTables::of_savepoint(&self.config, &self.graph, savepoint);
         let shape = self.graph.shape(&self.config);
         savepoint::install(&self.config, savepoint, fresh, progress, |checkpoint| {
-            restore::compare(checkpoint, &shape, &tables)
+            restore::compare(checkpoint, &shape, &tables, dropped_states)
         })
     }
 
@@ -247,6 +252,20 @@ impl Pipeline {
     fn log_changes(&self, checkpoint: &Checkpoint) {
         let id = checkpoint.id;
         let nodes = self.components.iter().zip(&self.graph.operators);
+        for name in dropped::missing(&checkpoint.shape, &self.graph.shape(&self.config)) {
+            tracing::warn!(
+                "the pipeline goes on without the state of `{name}`, which stays in checkpoint {id}"
+            );
+        }
+        let gone = checkpoint.sinks.iter().filter(|sink| !sink.handles.is_empty());
+        let known = |name: &str| self.config.sinks.iter().any(|sink| sink.name == name);
+        for sink in gone.filter(|sink| self.config.sinks.len() > 1 && !known(&sink.name)) {
+            tracing::warn!(
+                "the sink `{}` is gone: what of its output at checkpoint {id} was not visible when \
+                 the pipeline ended stays so",
+                sink.name
+            );
+        }
         for (operator, (component, node)) in self.config.operators.iter().zip(nodes) {
             let Some(stored) = checkpoint.operator(&operator.name) else { continue };
             let component = component.digest();

@@ -6,6 +6,7 @@ use crate::checkpoint::{
 };
 use crate::coordinator::Retained;
 use crate::directory;
+use crate::dropped;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fit::{self, CompareTable, StateFit, Stored};
 use crate::pipeline::StartFrom;
@@ -103,12 +104,13 @@ pub(crate) struct Restore {
 
 impl Restore {
     /// Looks at the documents of a state directory, and at the tables where states have changed.
-    /// Changes nothing.
+    /// `dropped` are the states that the pipeline may do without. Changes nothing.
     pub(crate) fn choose(
         state_directory: &Path,
         from: StartFrom,
         shape: &Shape,
         tables: &dyn CompareTable,
+        dropped: &[String],
     ) -> Result<Self> {
         let entries = Checkpoints::list(state_directory)?;
         let last_id = entries.last().map_or(0, |entry| entry.id);
@@ -128,7 +130,7 @@ impl Restore {
             return Err(Error::internal("the chosen checkpoint is gone"));
         };
         let checkpoint = entry.checkpoint.map_err(|error| offer(error, &kept))?;
-        compare(&checkpoint, shape, tables)?;
+        compare(&checkpoint, shape, tables, dropped)?;
         // One that is damaged can serve nobody, and nothing shall hold on to its state.
         let (whole, damaged): (Vec<_>, Vec<_>) =
             kept.into_iter().partition(|entry| entry.checkpoint.is_ok());
@@ -174,15 +176,58 @@ fn offer(error: Error, earlier: &[CheckpointEntry]) -> Error {
     }
 }
 
-/// Refuses a pipeline that differs from the checkpoint's, and says in what.
+/// Refuses a pipeline that differs from the checkpoint's, and says in what. It may do without the
+/// states that are named as dropped.
 pub(crate) fn compare(
     checkpoint: &Checkpoint,
     wanted: &Shape,
     tables: &dyn CompareTable,
+    dropped: &[String],
 ) -> Result<()> {
+    if checkpoint.shape.pipeline != wanted.pipeline {
+        let message = format!(
+            "checkpoint {} is of another pipeline: of `{}`, and the pipeline file is that of `{}`; \
+             use the file of `{}`, or name another state-directory",
+            checkpoint.id, checkpoint.shape.pipeline, wanted.pipeline, checkpoint.shape.pipeline
+        );
+        return Err(Error::new(ErrorKind::Incompatible, message));
+    }
+    let found = differences(checkpoint, wanted, tables, dropped)?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    let error = Error::new(
+        ErrorKind::Incompatible,
+        format!(
+            "the pipeline has changed since its last checkpoint: {}; undo the change, or start \
+             from the beginning with --fresh",
+            found.join(", ")
+        ),
+    );
+    // Offered where nothing else is in the way.
+    let all = dropped::missing(&checkpoint.shape, wanted);
+    if all.is_empty() || !differences(checkpoint, wanted, tables, &all)?.is_empty() {
+        return Err(error);
+    }
+    let flags: Vec<String> =
+        all.iter().map(|name| format!("--allow-dropped-state {name}")).collect();
+    Err(error.with_hint(format!(
+        "to go on without the state of what is gone, which stays in the checkpoint, run with {}",
+        flags.join(" ")
+    )))
+}
+
+/// In what a pipeline differs from the checkpoint's without what is dropped.
+fn differences(
+    checkpoint: &Checkpoint,
+    wanted: &Shape,
+    tables: &dyn CompareTable,
+    dropped: &[String],
+) -> Result<Vec<String>> {
+    let shape = dropped::without(&checkpoint.shape, wanted, dropped);
+    let checkpoint = &Checkpoint { shape, ..checkpoint.clone() };
     let stored = &checkpoint.shape;
     let mut differences = Differences::default();
-    differences.of("the pipeline's name", &stored.pipeline, &wanted.pipeline);
     differences.of("the tenant", &stored.tenant, &wanted.tenant);
     for (what, stored, wanted) in pairs("source", &stored.sources, &wanted.sources) {
         differences.of_sources(&what, stored, wanted);
@@ -201,17 +246,7 @@ pub(crate) fn compare(
         let states = fit::states(&stored, &operator.states, tables)?;
         differences.0.extend(states.iter().filter(|state| state.refused).map(difference));
     }
-    if differences.0.is_empty() {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::Incompatible,
-        format!(
-            "the pipeline has changed since its last checkpoint: {}; undo the change, or start \
-             from the beginning with --fresh",
-            differences.0.join(", ")
-        ),
-    ))
+    Ok(differences.0)
 }
 
 /// A node that has a name.
@@ -409,7 +444,7 @@ mod tests {
     }
 
     fn choose(directory: &tempfile::TempDir, from: StartFrom) -> Result<Restore> {
-        Restore::choose(directory.path(), from, &example(1).shape, &Rigid)
+        Restore::choose(directory.path(), from, &example(1).shape, &Rigid, &[])
     }
 
     #[test]
@@ -486,7 +521,7 @@ mod tests {
         let mut shape = example(1).shape;
         shape.key_groups = 3;
         shape.operators[0].states[0].value = vec!["price utf8".into()];
-        let error = Restore::choose(directory.path(), StartFrom::Latest, &shape, &Rigid)
+        let error = Restore::choose(directory.path(), StartFrom::Latest, &shape, &Rigid, &[])
             .expect_err("incompatible");
         assert_eq!(error.kind(), ErrorKind::Incompatible);
         assert_eq!(
@@ -504,7 +539,7 @@ mod tests {
         let directory = directory(&[1]);
         let mut shape = example(1).shape;
         shape.operators[0].parallelism = 3;
-        let restore = Restore::choose(directory.path(), StartFrom::Latest, &shape, &Rigid);
+        let restore = Restore::choose(directory.path(), StartFrom::Latest, &shape, &Rigid, &[]);
         assert_eq!(restore.expect("taken").checkpoint.expect("one").id, 1);
     }
 
@@ -539,7 +574,8 @@ mod tests {
         let directory = directory(&[1]);
         let mut shape = example(1).shape;
         shape.operators[0].states[0].value.push("currency utf8 nullable".into());
-        let choose = |tables| Restore::choose(directory.path(), StartFrom::Latest, &shape, tables);
+        let choose =
+            |tables| Restore::choose(directory.path(), StartFrom::Latest, &shape, tables, &[]);
         assert_eq!(choose(&Supple).expect("chosen").checkpoint.expect("one").id, 1);
         choose(&Rigid).expect_err("incompatible");
     }
@@ -550,7 +586,8 @@ mod tests {
         let refused = |change: fn(&mut Shape)| {
             let mut shape = example(1).shape;
             change(&mut shape);
-            let restore = Restore::choose(directory.path(), StartFrom::Latest, &shape, &Supple);
+            let restore =
+                Restore::choose(directory.path(), StartFrom::Latest, &shape, &Supple, &[]);
             restore.expect_err("incompatible").to_string()
         };
         let version = refused(|shape| shape.operators[0].states[0].schema_version = 2);
@@ -563,12 +600,42 @@ mod tests {
     }
 
     #[test]
+    fn a_state_that_is_gone_is_dropped_when_it_is_named() {
+        let directory = directory(&[1]);
+        let mut shape = example(1).shape;
+        let operator = shape.operators[0].name.clone();
+        shape.operators[0].states.clear();
+        let choose = |name: &str| {
+            let dropped = [name.to_owned()];
+            Restore::choose(directory.path(), StartFrom::Latest, &shape, &Rigid, &dropped)
+        };
+        for name in ["last", &format!("{operator}.last")] {
+            assert_eq!(choose(name).expect("taken").checkpoint.expect("one").id, 1);
+        }
+        let refused = choose("other").expect_err("refused").to_string();
+        let hint = format!("run with --allow-dropped-state {operator}.last");
+        assert!(refused.contains("is gone") && refused.ends_with(&hint), "{refused}");
+    }
+
+    #[test]
+    fn a_checkpoint_of_another_pipeline_is_refused_for_that_alone() {
+        let directory = directory(&[1]);
+        let mut shape = example(1).shape;
+        shape.pipeline = "another".into();
+        shape.operators.clear();
+        let restore = Restore::choose(directory.path(), StartFrom::Latest, &shape, &Rigid, &[]);
+        let refused = restore.expect_err("refused").to_string();
+        assert!(refused.starts_with("checkpoint 1 is of another pipeline: of `"), "{refused}");
+        assert!(refused.contains("name another state-directory"), "{refused}");
+    }
+
+    #[test]
     fn a_state_that_the_checkpoint_lacks_is_taken_whatever_tables_take() {
         let directory = directory(&[1]);
         let mut shape = example(1).shape;
         let states = &mut shape.operators[0].states;
         states.push(StateShape { state: "other".into(), ..states[0].clone() });
-        let restore = Restore::choose(directory.path(), StartFrom::Latest, &shape, &Rigid);
+        let restore = Restore::choose(directory.path(), StartFrom::Latest, &shape, &Rigid, &[]);
         assert_eq!(restore.expect("chosen").checkpoint.expect("one").id, 1);
     }
 
@@ -578,7 +645,7 @@ mod tests {
         let refused = |change: fn(&mut Shape)| {
             let mut shape = example(1).shape;
             change(&mut shape);
-            let restore = Restore::choose(directory.path(), StartFrom::Latest, &shape, &Rigid);
+            let restore = Restore::choose(directory.path(), StartFrom::Latest, &shape, &Rigid, &[]);
             restore.expect_err("incompatible").to_string()
         };
         for (change, expected) in [

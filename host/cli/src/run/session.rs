@@ -36,6 +36,8 @@ pub(super) struct Session<'a> {
     signals: Signals,
     health: Health,
     restarts: Restarts,
+    /// States that the pipeline may do without.
+    dropped_states: Vec<String>,
     /// There is none before the lock is held for the first time.
     control: Option<ControlServer>,
     /// Another pipeline file that is on trial until a checkpoint is complete.
@@ -67,6 +69,7 @@ impl<'a> Session<'a> {
         output: Output,
         signals: Signals,
         health: Health,
+        dropped_states: Vec<String>,
     ) -> Self {
         let restarts = Restarts::new(config.restart());
         Self {
@@ -77,6 +80,7 @@ impl<'a> Session<'a> {
             signals,
             health,
             restarts,
+            dropped_states,
             control: None,
             trial: None,
         }
@@ -86,7 +90,8 @@ impl<'a> Session<'a> {
     pub(super) fn install(&self, savepoint: &Path, fresh: bool) -> Result<()> {
         let pipeline = Pipeline::prepare(self.config.clone(), self.engine).map_err(failure)?;
         let bar = SharedBar::new("restoring state");
-        let installed = pipeline.install_savepoint(savepoint, fresh, &|it| bar.set(it));
+        let dropped = &self.dropped_states;
+        let installed = pipeline.install_savepoint(savepoint, fresh, dropped, &|it| bar.set(it));
         bar.finish();
         installed.map_err(failure)
     }
@@ -178,7 +183,8 @@ impl<'a> Session<'a> {
                 .inspect_err(|error| tracing::warn!(%error, "the pipeline takes no orders"))
                 .ok();
         }
-        pipeline.start(StartOptions { from, ..StartOptions::default() })
+        let dropped_states = self.dropped_states.clone();
+        pipeline.start(StartOptions { from, dropped_states, ..StartOptions::default() })
     }
 
     /// Shows what happens and takes orders until the pipeline is over.

@@ -93,7 +93,7 @@ fn a_timer_of_processing_time_fires_by_the_clock() {
     let mut bench = bench(&[(1, 7, BY_CLOCK, 5_000), (2, 7, BY_CLOCK, i64::MAX)]);
     bench.source.push_str("rate-limit-rows-per-second = 1\n");
     let (clock, manual) = Clock::manual(4_999);
-    let options = StartOptions { from: StartFrom::Latest, clock };
+    let options = StartOptions { clock, ..StartOptions::default() };
     let handle = bench.prepare().expect("prepared").start(options).expect("started");
     wait_for_checkpoint(&handle);
     let fired = rows_out(&handle);

@@ -22,6 +22,7 @@ mod compile_bombs;
 mod corrupt_checkpoint;
 mod directories;
 mod disk_full;
+mod doctor;
 mod dropped_state;
 mod fresh_start;
 mod graph;

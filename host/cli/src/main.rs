@@ -6,6 +6,7 @@ mod checkpoint;
 mod compile_worker;
 mod differences;
 mod directories;
+mod doctor;
 mod environment;
 mod facts;
 mod failure;
@@ -59,6 +60,7 @@ enum Command {
     Checkpoint(checkpoint::Args),
     State(state::Args),
     Check(check::Args),
+    Doctor(doctor::Args),
     Inspect(inspect::Args),
     Nexmark(nexmark::Args),
     /// Compile one component from standard input, for another howdah
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
         Command::Checkpoint(args) => checkpoint::run(args),
         Command::State(args) => state::run(args),
         Command::Check(args) => check::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Inspect(args) => inspect::run(args),
         Command::Nexmark(args) => nexmark::run(args),
         Command::CompileWorker => compile_worker::run(),

@@ -530,7 +530,8 @@ impl Checkpoints {
     }
 }
 
-fn document(id: u64) -> String {
+/// The name of the file of a checkpoint's document.
+pub(crate) fn document(id: u64) -> String {
     format!("{PREFIX}{id}{DOCUMENT}")
 }
 

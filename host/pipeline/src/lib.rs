@@ -32,6 +32,7 @@ mod control;
 mod coordinator;
 mod dead_letter;
 mod directory;
+mod doctor;
 mod dropped;
 mod error;
 mod exchange;
@@ -78,6 +79,7 @@ pub use config::{
 };
 pub use control::{ControlClient, ControlRequest, ControlServer, Responder};
 pub use coordinator::HeldCheckpoint;
+pub use doctor::{Examination, Finding, Severity, examine};
 pub use error::{Error, ErrorKind, Result};
 pub use fit::{CheckpointFit, PipelineFit, StateFit, check_pipeline, check_state};
 pub use grants::Directories;

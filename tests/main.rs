@@ -39,6 +39,7 @@ mod new_project;
 mod nexmark_file;
 mod operations;
 mod other_directories;
+mod replay;
 mod restarts;
 mod second_run;
 mod state_commands;

@@ -16,6 +16,7 @@ mod nexmark;
 mod operate;
 mod progress;
 mod project;
+mod replay;
 mod row_file;
 mod run;
 mod serve;
@@ -57,6 +58,7 @@ enum Command {
     Stop(operate::StopArgs),
     Rescale(operate::RescaleArgs),
     Swap(operate::SwapArgs),
+    Replay(replay::Args),
     Checkpoint(checkpoint::Args),
     State(state::Args),
     Check(check::Args),
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         Command::Stop(args) => operate::stop(args),
         Command::Rescale(args) => operate::rescale(args),
         Command::Swap(args) => operate::swap(args),
+        Command::Replay(args) => replay::run(args),
         Command::Checkpoint(args) => checkpoint::run(args),
         Command::State(args) => state::run(args),
         Command::Check(args) => check::run(args),

@@ -425,7 +425,10 @@ fn changes_of(fit: &CheckpointFit) -> Vec<String> {
 }
 
 /// The operator of this name; without a name, the only one.
-fn find_operator<'a>(config: &'a PipelineConfig, name: Option<&str>) -> Result<&'a OperatorConfig> {
+pub(crate) fn find_operator<'a>(
+    config: &'a PipelineConfig,
+    name: Option<&str>,
+) -> Result<&'a OperatorConfig> {
     let names: Vec<&str> = config.operators.iter().map(|it| it.name.as_str()).collect();
     let found = match (name, config.operators.as_slice()) {
         (None, [only]) => Some(only),

@@ -660,6 +660,16 @@ impl SourceConfig {
         self.table.as_ref().map_or_else(|| path.clone(), |table| table.within(path))
     }
 
+    /// Whether it comes to its end by itself.
+    pub(crate) fn is_bounded(&self) -> bool {
+        match self.connector {
+            SourceConnector::File | SourceConnector::Paimon => !self.follow,
+            SourceConnector::Nexmark { events } => events.is_some(),
+            SourceConnector::Http => false,
+            SourceConnector::Kafka => self.topic.as_ref().is_some_and(|topic| topic.bounded),
+        }
+    }
+
     /// The dead-letter file, if malformed rows go to one.
     pub fn dead_letter_file(&self) -> Option<&Path> {
         self.dead_letters().map(|path| path.value.as_path())

@@ -10,6 +10,7 @@ use crate::graph::{Graph, SinkNode, SourceNode};
 use crate::handle::Handle;
 use crate::launch::{Launch, OpenSource, RestoredNodes};
 use crate::lock::Lock;
+use crate::replay::Until;
 use crate::restore::{self, FreshStart, Restore};
 use crate::sink::{self, Sink};
 use crate::source::{self, Share, Source};
@@ -17,6 +18,7 @@ use crate::{dead_letter, directory, dropped};
 use crate::{paths, savepoint};
 use howdah_runtime::{Component, Context, Engine, Inspection, Instance, LoadOptions, OperatorSpec};
 use howdah_state::{Clock, OnProgress, StateStore, StateTable, StoreOptions};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -84,6 +86,8 @@ pub struct Pipeline {
     /// One for each operator.
     pub(crate) components: Vec<Component>,
     pub(crate) graph: Graph,
+    /// Sources that end once so many rows were read, by their names.
+    pub(crate) until: BTreeMap<String, u64>,
     lock: Lock,
 }
 
@@ -110,7 +114,7 @@ impl Pipeline {
         directory::create(&config.state_directory).map_err(|error| error.with_hint(stated))?;
         let lock = config.state_directory.join(LOCK);
         let lock = Lock::acquire(&lock, &config.state_directory, &config.name)?;
-        Ok(Self { config, components, graph, lock })
+        Ok(Self { config, components, graph, until: BTreeMap::new(), lock })
     }
 
     /// Checks what [`Pipeline::prepare`] and [`Pipeline::start`] would refuse, as far as it can be
@@ -210,7 +214,7 @@ impl Pipeline {
         }
         let (store, tables) = self.open_states(checkpoint, &clock)?;
         let instances = self.instantiate(&tables, checkpoint, &clock)?;
-        let Self { config, components, graph, lock } = self;
+        let Self { config, components, graph, lock, .. } = self;
         let launch = Launch {
             config,
             graph,
@@ -318,11 +322,15 @@ impl Pipeline {
         let open = |(config, node): (&SourceConfig, &SourceNode)| {
             let stored = checkpoint.and_then(|checkpoint| checkpoint.source(&config.name));
             let position = stored.map(|stored| &stored.position);
+            let until = self.until.get(&config.name).copied();
             let subtasks = Share::all(config.parallelism).map(|share| {
                 let plan = Arc::clone(&node.plan);
                 let mut source = source::open(config, directories, plan, share, position)?;
                 source.begin()?;
-                Ok(source)
+                Ok(match until {
+                    Some(rows) => Box::new(Until { source, rows }),
+                    None => source,
+                })
             });
             let subtasks = subtasks.collect::<Result<Vec<_>>>()?;
             let Some(path) = config.dead_letter_file() else { return Ok((subtasks, None)) };

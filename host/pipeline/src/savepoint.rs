@@ -88,7 +88,7 @@ pub fn verify_savepoint(savepoint: &Path, progress: OnProgress<'_>) -> Result<Sa
 }
 
 /// The checkpoint in a savepoint.
-fn read(savepoint: &Path) -> Result<Checkpoint> {
+pub(crate) fn read(savepoint: &Path) -> Result<Checkpoint> {
     let (id, payload) = savepoint_payload(savepoint).map_err(of_caller)?;
     checkpoint::decode(savepoint, id, &payload)
 }

@@ -11,7 +11,7 @@ use std::{env, fs};
 use anyhow::{Context, Result};
 
 /// The operators: packages, which lie in folders of the same name.
-const OPERATORS: [&str; 13] = [
+const OPERATORS: [&str; 14] = [
     "last-bid",
     "auction-stats",
     "auction-winners",
@@ -19,6 +19,7 @@ const OPERATORS: [&str; 13] = [
     "distinct-bidders",
     "echo",
     "failing-bid",
+    "forgetful-bid",
     "hostile",
     "conformance",
     "obedient",

@@ -12,6 +12,8 @@ mod graph;
 #[cfg(test)]
 mod isolation;
 #[cfg(test)]
+mod many_restarts;
+#[cfg(test)]
 mod random_graph;
 #[cfg(test)]
 mod restart;

@@ -19,6 +19,7 @@ mod project;
 mod replay;
 mod row_file;
 mod run;
+mod schema;
 mod serve;
 mod state;
 mod table;
@@ -64,6 +65,7 @@ enum Command {
     Check(check::Args),
     Doctor(doctor::Args),
     Inspect(inspect::Args),
+    Schema(schema::Args),
     Nexmark(nexmark::Args),
     /// Compile one component from standard input, for another howdah
     #[command(hide = true)]
@@ -88,6 +90,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Inspect(args) => inspect::run(args),
+        Command::Schema(args) => schema::run(args),
         Command::Nexmark(args) => nexmark::run(args),
         Command::CompileWorker => compile_worker::run(),
     };

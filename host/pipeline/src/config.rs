@@ -1,98 +1,16 @@
 //! The pipeline file.
 //!
-//! ```toml
-//! name = "q18"
-//! parallelism = 2                 # 1 unless stated
-//! state-directory = "state"       # .howdah/<name> beside the pipeline file unless stated
-//! tenant = "default"
-//! key-groups = 1024
-//!
-//! [checkpoint]
-//! interval-ms = 500
-//! retained = 3
-//! sync = true                     # fsync files and directories
-//! snapshot-retained-ms = 60000    # 5000 at least
-//!
-//! [source]
-//! connector = "file"              # paimon: `path` is a warehouse; http; nexmark: generated events
-//! parallelism = 1                 # subtasks that read it, where it can be shared
-//! path = "events.csv"             # a file, a directory, or a pattern as in "in/*.csv"
-//! format = "csv"                  # csv, ndjson or parquet; unless stated, what the extension says
-//! follow = false                  # go on with new files and lines, of a directory or pattern, or
-//!                                 # with new snapshots
-//! table = "default.bids"          # with connector = "paimon"
-//! port = 8080                     # with connector = "http", as the next ones
-//! acknowledge = "checkpoint"      # or "received"
-//! body-bytes = 8388608
-//! body-rows = 100000
-//! connections = 64
-//! pending-bytes = 67108864
-//! event-time = "date_time"
-//! watermark-delay-ms = 4000
-//! idle-after-ms = 0               # without rows for so long, it holds no watermark back; 0: it does
-//! on-error = "fail"               # fail, skip or dead-letter
-//! dead-letter = "bad.ndjson"      # only with on-error = "dead-letter"
-//! final-newline = "required"      # or optional
-//! filter = { event_type = 2 }     # keep rows whose columns equal these
-//! rate-limit-rows-per-second = 0  # 0: no limit
-//! events = 1000000                # with connector = "nexmark"; unless stated, it goes on for ever
-//! [source.schema]                 # column = "type", where the operator's or a guess won't do
-//! seq = "int64"
-//!
-//! [operator]
-//! name = "last-bid"
-//! component = "last-bid.wasm"
-//! key = ["bidder", "auction"]     # source columns for the key fields, by position
-//! columns = { price = "p" }       # operator field = source column
-//! [operator.config]               # handed to the operator as JSON
-//! [operator.limits]               # memory-bytes, table-elements, handles, call-timeout-ms,
-//!                                 # call-fuel, batch-bytes, batch-rows, compile-timeout-ms,
-//!                                 # compile-memory-bytes
-//! [operator.wasi]                 # random-seed, written-bytes; with `--allow-wasi` alone
-//! [operator.wasi.directories]     # "/name" = "path", or { path = "path", access = "read-write" }
-//! [operator.failure]              # policy, isolated-rows, restarts, restart-window-ms,
-//!                                 # restart-backoff-ms, restart-backoff-limit-ms
-//!
-//! [sink]
-//! type = "files"                  # files, paimon, stdout or null
-//! path = "out"                    # its own: files in it called part-<number>-<number>.<format>
-//!                                 # are the pipeline's, which removes those that no checkpoint has
-//! format = "csv"                  # csv, ndjson or parquet
-//! # with type = "paimon", where `path` is the warehouse:
-//! table = "default.bids"          # database and table; made if it is not there
-//! primary-key = ["bidder"]        # rows are changes of keys; unless stated, they are appended
-//! buckets = 1                     # of a table with a primary key that is made
-//! ```
-//!
-//! That is the short form, of one source, one operator and one sink. Where there are more, they
-//! have names, and each operator and sink says what it takes:
-//!
-//! ```toml
-//! [source.bids]
-//! path = "bids.csv"
-//! [source.auctions]
-//! path = "auctions.csv"
-//!
-//! [operator.enrich]               # in place of `name`
-//! component = "enrich.wasm"
-//! parallelism = 4                 # that of the pipeline unless stated
-//! [operator.enrich.inputs]        # for each input of the operator: from where, key, columns
-//! bids = { from = "bids", key = ["auction"], columns = { price = "p" } }
-//! auctions = "auctions"
-//!
-//! [operator.count]                # with one input, beside `key` and `columns`
-//! component = "count.wasm"
-//! input = "enrich"                # "enrich.late" where it has several outputs
-//!
-//! [sink.counts]
-//! input = ["count", "enrich"]     # rows of several, of the same columns
-//! type = "null"
-//! ```
+//! [`keys`] says what it may have; the page `docs/src/reference.md` and a JSON Schema are made of that.
+//! In the short form there is one source, one operator and one sink, in `[source]`, `[operator]` and
+//! `[sink]`; where there are more, each has a name, `[source.NAME]`, and operators and sinks say what
+//! they take.
 //!
 //! All that is wrong with a file is reported at once.
 
 mod kafka;
+mod keys;
 mod operator;
+mod reference;
 mod section;
 mod sink;
 mod source;
@@ -107,6 +25,7 @@ use crate::source as connectors;
 use howdah_runtime::{Limits, WasiGrant};
 use howdah_state::{ColumnType, KeyGroups};
 pub use kafka::{Delivery, KafkaConfig, KafkaFormat, KafkaStart, SinkTopicConfig, TopicConfig};
+pub use reference::{pipeline_file_reference, pipeline_file_schema};
 pub(crate) use section::enumerate;
 use section::{Document, Problems, Section};
 use std::fmt;
@@ -546,7 +465,7 @@ impl PipelineConfig {
         let problems = Problems::default();
         let document = Document { file: path, text, problems: &problems };
         let table = document.parse()?;
-        let root = Section::root(document, table.get_ref(), &ROOT_KEYS);
+        let root = Section::root(document, table.get_ref(), keys::FILE);
         let config = Self::of(&root, path);
         problems.check(path)?;
         config
@@ -563,13 +482,13 @@ impl PipelineConfig {
             None => directory.join(".howdah").join(name.as_deref().unwrap_or_default()),
         };
         let tenant = root.text("tenant").and_then(|tenant| root.name("tenant", tenant));
-        let key_groups = root.integer("key-groups", 1..=u64::from(KeyGroups::COUNT_LIMIT));
+        let key_groups = root.integer("key-groups");
         let key_groups = key_groups.map_or(KeyGroups::DEFAULT_COUNT, to_u32);
         let parallelism = parallelism(root, key_groups, 1);
         let checkpoint = checkpoint(root);
-        let sources = nodes(root, "source", source::KEYS);
-        let operators = nodes(root, "operator", operator::KEYS);
-        let sinks = nodes(root, "sink", sink::KEYS);
+        let sources = nodes(root, "source");
+        let operators = nodes(root, "operator");
+        let sinks = nodes(root, "sink");
         let stated = graph::Stated {
             sources: sources.iter().map(Node::stated_source).collect(),
             operators: operators.iter().map(operator::stated).collect(),
@@ -703,19 +622,6 @@ fn problem(path: &Path) -> Option<&'static str> {
     }
 }
 
-/// What the file may have.
-const ROOT_KEYS: [&str; 9] = [
-    "name",
-    "parallelism",
-    "state-directory",
-    "tenant",
-    "key-groups",
-    "checkpoint",
-    "source",
-    "operator",
-    "sink",
-];
-
 /// A source, an operator or a sink.
 struct Node<'a> {
     section: Section<'a>,
@@ -733,9 +639,9 @@ impl Node<'_> {
     }
 }
 
-/// The tables `[kind.NAME]`, or the table `[kind]`: that is one with keys of its own. `keys` are
-/// those that it can have, which are no names.
-fn nodes<'a>(root: &Section<'a>, kind: &str, keys: &[&str]) -> Vec<Node<'a>> {
+/// The tables `[kind.NAME]`, or the table `[kind]`: that is one with keys of its own, which are no
+/// names.
+fn nodes<'a>(root: &Section<'a>, kind: &str) -> Vec<Node<'a>> {
     let all = root.open_section(kind);
     let entries = all.entries();
     // Rows can go from a source to a sink as they are.
@@ -746,14 +652,14 @@ fn nodes<'a>(root: &Section<'a>, kind: &str, keys: &[&str]) -> Vec<Node<'a>> {
         return Vec::new();
     }
     let is_own = |(key, value): &(Located<String>, &toml::Spanned<toml::de::DeValue<'_>>)| {
-        keys.contains(&key.value.as_str()) || !value.get_ref().is_table()
+        all.is_own(&key.value) || !value.get_ref().is_table()
     };
     if entries.is_empty() || entries.iter().any(is_own) {
-        all.refuse_unknown(keys);
+        all.refuse_unknown();
         return vec![Node { section: all, name: None }];
     }
     let named = entries.into_iter().filter_map(|(name, _)| {
-        let section = all.section(&name.value, keys);
+        let section = all.section(&name.value);
         let what = format!("the name of [{kind}.{}]", name.value);
         section.is_name(&what, &name).then_some(Node { section, name: Some(name) })
     });
@@ -775,37 +681,26 @@ fn refuse_second_stdout(root: &Section<'_>, sinks: &[Option<SinkConfig>]) {
 
 fn parallelism(section: &Section<'_>, key_groups: u32, default: u32) -> u32 {
     // Each subtask owns one key group at least.
-    let limit = PARALLELISM_LIMIT.min(u64::from(key_groups));
-    section.integer("parallelism", 1..=limit).map_or(default, to_u32)
+    let limit = u64::from(key_groups);
+    section.integer_up_to("parallelism", limit, "").map_or(default, to_u32)
 }
 
 fn checkpoint(root: &Section<'_>) -> CheckpointConfig {
-    let known = [
-        "interval-ms",
-        "retained",
-        "sync",
+    let section = root.section("checkpoint");
+    let retained = section.integer("retained").unwrap_or(3);
+    let snapshot_retained_ms = section.integer_up_to(
         "snapshot-retained-ms",
-        "least-pause-ms",
-        "timeout-ms",
-        "tolerated-failures",
-    ];
-    let section = root.section("checkpoint", &known);
-    let retained = section.integer("retained", 1..=1_000).unwrap_or(3);
-    let snapshot_retained_ms = section.integer_because(
-        "snapshot-retained-ms",
-        SNAPSHOT_RETAINED_LEAST_MS..=TIME_LIMIT_MS,
+        u64::MAX,
         "; with less, a reader may see a snapshot that is half removed",
     );
     CheckpointConfig {
-        interval_ms: section.integer("interval-ms", 1..=TIME_LIMIT_MS).unwrap_or(500),
+        interval_ms: section.integer("interval-ms").unwrap_or(500),
         retained: usize::try_from(retained).unwrap_or(usize::MAX),
         sync: section.boolean("sync").unwrap_or(true),
         snapshot_retained_ms: snapshot_retained_ms.unwrap_or(60_000),
-        least_pause_ms: section.integer("least-pause-ms", 0..=TIME_LIMIT_MS).unwrap_or(0),
-        timeout_ms: section.integer("timeout-ms", 1..=TIME_LIMIT_MS).unwrap_or(600_000),
-        tolerated_failures: section
-            .integer("tolerated-failures", 0..=TOLERATED_FAILURES_LIMIT)
-            .map_or(0, to_u32),
+        least_pause_ms: section.integer("least-pause-ms").unwrap_or(0),
+        timeout_ms: section.integer("timeout-ms").unwrap_or(600_000),
+        tolerated_failures: section.integer("tolerated-failures").map_or(0, to_u32),
     }
 }
 

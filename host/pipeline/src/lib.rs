@@ -76,7 +76,7 @@ pub use config::{
     Acknowledge, BatchConfig, CheckpointConfig, Delivery, FilterValue, FinalNewline, Format,
     HttpConfig, KafkaConfig, KafkaFormat, KafkaStart, Located, OnError, OperatorConfig,
     PipelineConfig, SinkConfig, SinkTopicConfig, SinkType, SourceConfig, SourceConnector,
-    TableConfig, TableName, TopicConfig,
+    TableConfig, TableName, TopicConfig, pipeline_file_reference, pipeline_file_schema,
 };
 pub use control::{ControlClient, ControlRequest, ControlServer, Responder};
 pub use coordinator::HeldCheckpoint;

@@ -1,6 +1,7 @@
 //! Topics of Kafka, in `[source]` and `[sink]`.
 
 use super::Located;
+use super::keys::{Key, Kind, optional};
 use super::section::Section;
 
 /// A topic and how it is reached.
@@ -69,7 +70,7 @@ pub enum Delivery {
 
 /// Settings of the client that may be given. What makes output exact is ours to set, and files and
 /// libraries of the host are none of the pipeline's.
-const PROPERTIES: &[&str] = &[
+const SETTINGS: &[&str] = &[
     "batch.num.messages",
     "batch.size",
     "broker.address.family",
@@ -112,11 +113,31 @@ const PROPERTIES: &[&str] = &[
     "transaction.timeout.ms",
 ];
 
+/// The kind of source and sink that has such keys.
+pub(super) const KIND: &[&str] = &["kafka"];
+
+pub(super) const BROKERS: Key = optional(
+    "brokers",
+    Kind::Text,
+    "Brokers to begin with, as `host:port`, separated by commas. Must be there",
+)
+.only(KIND);
+
+pub(super) const TOPIC: Key =
+    optional("topic", Kind::Text, "The name of the topic. Must be there").only(KIND);
+
+pub(super) const PROPERTIES: Key = optional(
+    "properties",
+    Kind::Settings(SETTINGS),
+    "Settings of the client, by the names that librdkafka has for them",
+)
+.only(KIND);
+
 /// The topic of a section. `None`: something is wrong.
 pub(super) fn kafka(section: &Section<'_>) -> Option<KafkaConfig> {
     let brokers = section.required_text("brokers");
     let topic = section.required_text("topic");
-    let properties = properties(&section.section("properties", PROPERTIES));
+    let properties = properties(&section.section("properties"));
     if cfg!(not(feature = "kafka")) {
         let problem = "this howdah was built without Kafka; build it with --features kafka";
         section.problem(section.line(), problem);
@@ -138,7 +159,7 @@ fn properties(section: &Section<'_>) -> Vec<(Located<String>, String)> {
         };
         Some((name, text))
     };
-    let known = |(name, _): &(Located<String>, _)| PROPERTIES.contains(&name.value.as_str());
+    let known = |(name, _): &(Located<String>, _)| SETTINGS.contains(&name.value.as_str());
     section.entries().into_iter().filter(known).filter_map(property).collect()
 }
 

@@ -1,11 +1,15 @@
 //! `[operator]`: what to run.
 
+use super::keys::Kind::{
+    Any, Choice, Integer, Map, Table, Text, TextOr, TextOrTexts, Texts, TextsOr,
+};
+use super::keys::{Key, Presence, default, optional, required};
 use super::section::Section;
 use super::{
     BATCH_ROWS_LIMIT, BATCH_WAIT_LIMIT_MS, BYTES_LIMIT, BatchConfig, COMPILE_BYTES_LIMIT,
     DIRECTORIES_LIMIT, FUEL_LIMIT, HANDLES_LIMIT, ISOLATED_ROWS_LIMIT, Located, Node,
-    OperatorConfig, RESTARTS_LIMIT, SEED_LIMIT, TABLE_ELEMENTS_LIMIT, TIME_LIMIT_MS,
-    WRITTEN_BYTES_LIMIT, to_u32,
+    OperatorConfig, PARALLELISM_LIMIT, RESTARTS_LIMIT, SEED_LIMIT, TABLE_ELEMENTS_LIMIT,
+    TIME_LIMIT_MS, WRITTEN_BYTES_LIMIT, to_u32,
 };
 use crate::graph::{StatedInput, StatedNode};
 use crate::restart::RestartPolicy;
@@ -15,19 +19,159 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 /// What it may have.
-pub(super) const KEYS: &[&str] = &[
-    "name",
-    "component",
-    "parallelism",
-    "input",
-    "inputs",
-    "key",
-    "columns",
-    "config",
-    "batch",
-    "limits",
-    "wasi",
-    "failure",
+pub(super) const KEYS: &[Key] = &[
+    Key {
+        name: "name",
+        kind: Text,
+        presence: Presence::RequiredInShortForm,
+        only: &[],
+        meaning: "Letters, digits, `-` and single `_`; part of the names of its state tables. In \
+                  `[operator.NAME]` it is that name",
+    },
+    required("component", Text, "The file of the WebAssembly component"),
+    optional(
+        "parallelism",
+        Integer(1, PARALLELISM_LIMIT),
+        "How many subtasks it has. Unless stated, that of the pipeline",
+    ),
+    optional(
+        "input",
+        TextOrTexts,
+        "The source or operator whose rows it takes; `OPERATOR.OUTPUT` where that has several \
+         outputs. A list takes the rows of all of them, of the same columns. May be left out where \
+         there is only one it could be",
+    ),
+    optional(
+        "inputs",
+        Map(&TextsOr(INPUT)),
+        "In place of `input`, `key` and `columns`, of an operator with several inputs: for each, \
+         what it takes, or a table",
+    ),
+    optional(
+        "key",
+        Texts,
+        "Columns that its key fields come from, in their order. Unless stated, those of their names",
+    ),
+    optional("columns", Map(&Text), "Fields of the operator and columns, where the names differ"),
+    optional("config", Map(&Any), "What the operator reads as its configuration"),
+    optional("batch", Table(BATCH), "How rows are gathered for a call"),
+    optional("limits", Table(LIMITS), "What the component may take, in each subtask"),
+    optional("wasi", Table(WASI), "What it gets of WASI, where the command line says --allow-wasi"),
+    optional("failure", Table(FAILURE), "What happens when it traps, fails or goes past a limit"),
+];
+
+/// One of several inputs.
+const INPUT: &[Key] = &[
+    required("from", TextOrTexts, "The source or operator whose rows it takes, as in `input`"),
+    optional("key", Texts, "Columns that its key fields come from, in their order"),
+    optional("columns", Map(&Text), "Fields of the operator and columns, where the names differ"),
+];
+
+const BATCH: &[Key] = &[
+    default("rows", Integer(1, BATCH_ROWS_LIMIT), "8192", "As many at most"),
+    default(
+        "wait-ms",
+        Integer(0, BATCH_WAIT_LIMIT_MS),
+        "0",
+        "How long the first row waits for others. 0: not at all",
+    ),
+];
+
+const LIMITS: &[Key] = &[
+    default("memory-bytes", Integer(1, BYTES_LIMIT), "67108864", "Linear memory"),
+    default(
+        "table-elements",
+        Integer(1, TABLE_ELEMENTS_LIMIT),
+        "65536",
+        "Functions that it calls by pointer",
+    ),
+    default(
+        "handles",
+        Integer(1, HANDLES_LIMIT),
+        "1024",
+        "Of states, timers and metrics, open at once",
+    ),
+    default(
+        "call-timeout-ms",
+        Integer(1, TIME_LIMIT_MS),
+        "10000",
+        "Wall time of one call; waiting for the disk does not count",
+    ),
+    optional(
+        "call-fuel",
+        Integer(1, FUEL_LIMIT),
+        "About the WebAssembly instructions of one call, which are the same on every machine. \
+         Unless stated they are not counted: that makes an operator some percent slower",
+    ),
+    default("batch-bytes", Integer(1, BYTES_LIMIT), "67108864", "What one call may hand over"),
+    default("batch-rows", Integer(1, u32::MAX as u64), "1048576", "What one call may emit"),
+    default(
+        "compile-timeout-ms",
+        Integer(1, TIME_LIMIT_MS),
+        "300000",
+        "Wall time to compile the component, once",
+    ),
+    default(
+        "compile-memory-bytes",
+        Integer(1, COMPILE_BYTES_LIMIT),
+        "2147483648",
+        "Memory to compile the component",
+    ),
+];
+
+const WASI: &[Key] = &[
+    default(
+        "random-seed",
+        Integer(0, SEED_LIMIT),
+        "0",
+        "Of its random numbers, which are no secret",
+    ),
+    default(
+        "written-bytes",
+        Integer(0, WRITTEN_BYTES_LIMIT),
+        "67108864",
+        "What a subtask may write to files in a run",
+    ),
+    optional(
+        "directories",
+        Map(&TextOr(DIRECTORY)),
+        "The names that it has for directories, which begin with `/`; for each, the directory, or a \
+         table. 16 at most. The command line must grant them, too: --allow-read, --allow-write",
+    ),
+];
+
+const DIRECTORY: &[Key] = &[
+    required("path", Text, "The directory"),
+    default("access", Choice(&["read", "read-write"]), "\"read\"", "What may be done there"),
+];
+
+const FAILURE: &[Key] = &[
+    default(
+        "policy",
+        Choice(&["fail", "isolate"]),
+        "\"fail\"",
+        "`isolate`: the rows that fail are set aside in `failed-rows/` of the state directory, and \
+         the others proceed",
+    ),
+    optional(
+        "isolated-rows",
+        Integer(0, ISOLATED_ROWS_LIMIT),
+        "With `isolate`: how many in a run, before it fails; 1000 unless stated",
+    ),
+    default(
+        "restarts",
+        Integer(0, RESTARTS_LIMIT),
+        "3",
+        "Restarts from the last checkpoint, in one window. 0: none",
+    ),
+    default("restart-window-ms", Integer(1, TIME_LIMIT_MS), "600000", "The window"),
+    default(
+        "restart-backoff-ms",
+        Integer(1, TIME_LIMIT_MS),
+        "500",
+        "The wait before the first restart; it doubles with each",
+    ),
+    default("restart-backoff-limit-ms", Integer(1, TIME_LIMIT_MS), "60000", "The longest wait"),
 ];
 
 /// Its name and what it takes.
@@ -67,7 +211,7 @@ fn inputs(section: &Section<'_>) -> Vec<StatedInput> {
         let line = port.line;
         let (from, key, columns) = match value.get_ref() {
             DeValue::Table(_) => {
-                let input = ports.section(&port.value, &["from", "key", "columns"]);
+                let input = ports.section(&port.value);
                 if !input.has("from") {
                     input.problem(line, format!("{} lacks `from`", input.title()));
                 }
@@ -111,19 +255,11 @@ pub(super) fn operator(
     };
     let component = section.required_text("component");
     let config = json_object(&section.open_section("config"));
-    let failure = [
-        "policy",
-        "isolated-rows",
-        "restarts",
-        "restart-window-ms",
-        "restart-backoff-ms",
-        "restart-backoff-limit-ms",
-    ];
-    let failure = section.section("failure", &failure);
+    let failure = section.section("failure");
     let (limits, wasi) = (limits(section), wasi(section, directory));
-    let batch = section.section("batch", &["rows", "wait-ms"]);
-    let batch_rows = batch.integer("rows", 1..=BATCH_ROWS_LIMIT).unwrap_or(8_192);
-    let batch_wait_ms = batch.integer("wait-ms", 0..=BATCH_WAIT_LIMIT_MS).unwrap_or(0);
+    let batch = section.section("batch");
+    let batch_rows = batch.integer("rows").unwrap_or(8_192);
+    let batch_wait_ms = batch.integer("wait-ms").unwrap_or(0);
     let (restart, isolated_rows) = (restart(&failure), isolated_rows(&failure));
     let component = component?;
     Some(OperatorConfig {
@@ -144,13 +280,13 @@ pub(super) fn operator(
 
 /// What the operator gets of WASI, if the file says so.
 fn wasi(operator: &Section<'_>, directory: &Path) -> Option<WasiGrant> {
-    let section = operator.section("wasi", &["random-seed", "written-bytes", "directories"]);
+    let section = operator.section("wasi");
     if !section.is_there() {
         return None;
     }
     let default = WasiGrant::default();
-    let seed = section.integer("random-seed", 0..=SEED_LIMIT);
-    let written = section.integer("written-bytes", 0..=WRITTEN_BYTES_LIMIT);
+    let seed = section.integer("random-seed");
+    let written = section.integer("written-bytes");
     let directories = section.open_section("directories");
     let entries = directories.entries();
     if entries.len() > DIRECTORIES_LIMIT {
@@ -165,7 +301,7 @@ fn wasi(operator: &Section<'_>, directory: &Path) -> Option<WasiGrant> {
         }
         let (path, access) = match value.get_ref() {
             DeValue::Table(_) => {
-                let granted = directories.section(&name.value, &["path", "access"]);
+                let granted = directories.section(&name.value);
                 let choices = [("read", Access::Read), ("read-write", Access::ReadWrite)];
                 let access = granted.choice("access", &choices);
                 (granted.required_text("path")?, access)
@@ -185,7 +321,7 @@ fn wasi(operator: &Section<'_>, directory: &Path) -> Option<WasiGrant> {
 /// How many rows may be set aside, if any.
 fn isolated_rows(section: &Section<'_>) -> Option<u64> {
     let policy = section.choice("policy", &[("fail", false), ("isolate", true)]);
-    let limit = section.integer("isolated-rows", 0..=ISOLATED_ROWS_LIMIT);
+    let limit = section.integer("isolated-rows");
     if policy == Some(true) {
         return Some(limit.unwrap_or(1_000));
     }
@@ -198,9 +334,9 @@ fn isolated_rows(section: &Section<'_>) -> Option<u64> {
 
 fn restart(section: &Section<'_>) -> RestartPolicy {
     let default = RestartPolicy::default();
-    let time_ms = |key, default: u64| section.integer(key, 1..=TIME_LIMIT_MS).unwrap_or(default);
+    let time_ms = |key, default: u64| section.integer(key).unwrap_or(default);
     RestartPolicy {
-        limit: section.integer("restarts", 0..=RESTARTS_LIMIT).map_or(default.limit, to_u32),
+        limit: section.integer("restarts").map_or(default.limit, to_u32),
         window_ms: time_ms("restart-window-ms", default.window_ms),
         backoff_ms: time_ms("restart-backoff-ms", default.backoff_ms),
         backoff_limit_ms: time_ms("restart-backoff-limit-ms", default.backoff_limit_ms),
@@ -208,38 +344,23 @@ fn restart(section: &Section<'_>) -> RestartPolicy {
 }
 
 fn limits(operator: &Section<'_>) -> Limits {
-    let known = [
-        "memory-bytes",
-        "table-elements",
-        "handles",
-        "call-timeout-ms",
-        "call-fuel",
-        "batch-bytes",
-        "batch-rows",
-        "compile-timeout-ms",
-        "compile-memory-bytes",
-    ];
-    let section = operator.section("limits", &known);
+    let section = operator.section("limits");
     let default = Limits::default();
-    let number = |key, most: u64, default: usize| {
-        let stated = section.integer(key, 1..=most);
+    let number = |key, default: usize| {
+        let stated = section.integer(key);
         stated.map_or(default, |number| usize::try_from(number).unwrap_or(usize::MAX))
     };
-    let time_ms = |key, default: u64| section.integer(key, 1..=TIME_LIMIT_MS).unwrap_or(default);
+    let time_ms = |key, default: u64| section.integer(key).unwrap_or(default);
     Limits {
-        memory_bytes: number("memory-bytes", BYTES_LIMIT, default.memory_bytes),
-        table_elements: number("table-elements", TABLE_ELEMENTS_LIMIT, default.table_elements),
-        handles: number("handles", HANDLES_LIMIT, default.handles),
+        memory_bytes: number("memory-bytes", default.memory_bytes),
+        table_elements: number("table-elements", default.table_elements),
+        handles: number("handles", default.handles),
         call_timeout_ms: time_ms("call-timeout-ms", default.call_timeout_ms),
-        call_fuel: section.integer("call-fuel", 1..=FUEL_LIMIT),
-        batch_bytes: number("batch-bytes", BYTES_LIMIT, default.batch_bytes),
-        batch_rows: number("batch-rows", u64::from(u32::MAX), default.batch_rows),
+        call_fuel: section.integer("call-fuel"),
+        batch_bytes: number("batch-bytes", default.batch_bytes),
+        batch_rows: number("batch-rows", default.batch_rows),
         compile_timeout_ms: time_ms("compile-timeout-ms", default.compile_timeout_ms),
-        compile_memory_bytes: number(
-            "compile-memory-bytes",
-            COMPILE_BYTES_LIMIT,
-            default.compile_memory_bytes,
-        ),
+        compile_memory_bytes: number("compile-memory-bytes", default.compile_memory_bytes),
     }
 }
 

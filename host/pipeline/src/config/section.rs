@@ -1,11 +1,11 @@
 //! A table of the pipeline file, read key by key with the line of everything.
 
 use crate::config::Located;
+use crate::config::keys::{Key, Kind};
 use crate::error::{Error, Result, suggestion};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt::Display;
-use std::ops::RangeInclusive;
 use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -65,23 +65,30 @@ pub(super) struct Section<'a> {
     document: Document<'a>,
     /// Dotted name without brackets; empty for the file itself.
     name: String,
+    /// What it may have.
+    kind: Kind,
     /// `None`: the file does not have it.
     table: Option<&'a DeTable<'a>>,
     line: u32,
 }
 
 impl<'a> Section<'a> {
-    /// The whole file. `known` are all keys that it may have.
-    pub(super) fn root(document: Document<'a>, table: &'a DeTable<'a>, known: &[&str]) -> Self {
-        let section = Self { document, name: String::new(), table: Some(table), line: 1 };
-        section.refuse_unknown(known);
+    /// The whole file, which may have these keys.
+    pub(super) fn root(
+        document: Document<'a>,
+        table: &'a DeTable<'a>,
+        keys: &'static [Key],
+    ) -> Self {
+        let kind = Kind::Table(keys);
+        let section = Self { document, name: String::new(), kind, table: Some(table), line: 1 };
+        section.refuse_unknown();
         section
     }
 
     /// The table under `key`, empty when the file does not have it.
-    pub(super) fn section(&self, key: &str, known: &[&str]) -> Self {
+    pub(super) fn section(&self, key: &str) -> Self {
         let section = self.open_section(key);
-        section.refuse_unknown(known);
+        section.refuse_unknown();
         section
     }
 
@@ -89,7 +96,8 @@ impl<'a> Section<'a> {
     pub(super) fn open_section(&self, key: &str) -> Self {
         let name =
             if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) };
-        let absent = Self { document: self.document, name, table: None, line: self.line };
+        let kind = self.kind_of(key);
+        let absent = Self { document: self.document, name, kind, table: None, line: self.line };
         let Some(value) = self.get(key) else { return absent };
         let DeValue::Table(table) = value.get_ref() else {
             self.wrong_type::<()>(key, value, "a table");
@@ -212,19 +220,19 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A whole number in a range.
-    pub(super) fn integer(&self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
-        self.integer_because(key, range, "")
+    /// A whole number in the range that the key has.
+    pub(super) fn integer(&self, key: &str) -> Option<u64> {
+        self.integer_up_to(key, u64::MAX, "")
     }
 
-    /// The same, with a reason for the range.
-    pub(super) fn integer_because(
-        &self,
-        key: &str,
-        range: RangeInclusive<u64>,
-        reason: &str,
-    ) -> Option<u64> {
+    /// The same, and no more than `limit`; with a reason for the range.
+    pub(super) fn integer_up_to(&self, key: &str, limit: u64, reason: &str) -> Option<u64> {
         let value = self.get(key)?;
+        let Kind::Integer(least, most) = self.kind_of(key) else {
+            debug_assert!(false, "{} is no whole number", self.describe(key));
+            return None;
+        };
+        let range = least..=most.min(limit);
         let DeValue::Integer(integer) = value.get_ref() else {
             return self.wrong_type(key, value, "a whole number");
         };
@@ -242,6 +250,12 @@ impl<'a> Section<'a> {
 
     /// One of some words.
     pub(super) fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Option<T> {
+        debug_assert!(
+            matches!(self.kind_of(key), Kind::Choice(words)
+                if choices.iter().all(|(word, _)| words.contains(word))),
+            "{} has other choices",
+            self.describe(key)
+        );
         let text = self.text(key)?;
         if let Some((_, choice)) = choices.iter().find(|(word, _)| *word == text.value) {
             return Some(*choice);
@@ -307,14 +321,34 @@ impl<'a> Section<'a> {
         self.document.line(value.span().start)
     }
 
-    pub(super) fn refuse_unknown(&self, known: &[&str]) {
+    /// Whether a table of nodes has this key of its own, so that it is no name.
+    pub(super) fn is_own(&self, key: &str) -> bool {
+        self.kind.keys().iter().any(|known| known.name == key)
+    }
+
+    /// Refuses keys that are not for this kind of source or sink, which `chooser` states.
+    pub(super) fn refuse_unfit(&self, chooser: &str, chosen: &str) {
+        for (key, _) in self.entries() {
+            let known = self.kind.keys().iter().find(|known| known.name == key.value);
+            let Some(known) = known.filter(|known| !known.only.is_empty()) else { continue };
+            if !known.only.contains(&chosen) {
+                let kinds: Vec<String> = known.only.iter().map(|it| format!("\"{it}\"")).collect();
+                let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
+                let (what, kinds) = (self.describe(&key.value), enumerate(&kinds, "or"));
+                self.problem(key.line, format!("{what} is for {chooser} = {kinds}; remove it"));
+            }
+        }
+    }
+
+    pub(super) fn refuse_unknown(&self) {
+        let known = self.kind.names();
         for (key, _) in self.entries() {
             if known.contains(&key.value.as_str()) {
                 continue;
             }
             let close = suggestion(&key.value, known.iter().copied());
             let way_out = if close.is_empty() {
-                format!("; {} takes {}", self.title(), enumerate(known, "and"))
+                format!("; {} takes {}", self.title(), enumerate(&known, "and"))
             } else {
                 close
             };
@@ -325,6 +359,12 @@ impl<'a> Section<'a> {
 
     fn locate_key(&self, key: &Spanned<Cow<'_, str>>) -> Located<String> {
         Located { value: key.get_ref().clone().into_owned(), line: self.line_of(key) }
+    }
+
+    fn kind_of(&self, key: &str) -> Kind {
+        let kind = self.kind.of(key);
+        debug_assert!(kind.is_some(), "{} is not among the keys", self.describe(key));
+        kind.unwrap_or(Kind::Any)
     }
 
     fn get(&self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {

@@ -1,25 +1,57 @@
 //! `[sink]`: where to write.
 
 use super::kafka;
+use super::keys::Kind::{Choice, Integer, Text, TextOrTexts, Texts};
+use super::keys::{FORMATS, Key, default, optional, required};
 use super::section::Section;
 use super::{Format, Located, Node, SinkConfig, SinkType, TableConfig, TableName, to_u32};
 use crate::graph::{StatedInput, StatedNode};
 use std::path::Path;
 
 /// What it may have.
-pub(super) const KEYS: &[&str] = &[
-    "input",
-    "type",
-    "path",
-    "format",
-    "table",
-    "primary-key",
-    "buckets",
-    "brokers",
-    "topic",
-    "properties",
-    "key",
-    "delivery",
+pub(super) const KEYS: &[Key] = &[
+    optional(
+        "input",
+        TextOrTexts,
+        "The source or operator whose rows it takes; `OPERATOR.OUTPUT` where that has several \
+         outputs. A list takes the rows of all of them, of the same columns. May be left out where \
+         there is only one it could be",
+    ),
+    required("type", Choice(&["files", "paimon", "kafka", "stdout", "null"]), "What kind of sink it is"),
+    optional(
+        "path",
+        Text,
+        "The directory of the files, or the warehouse of the table. Must be there for both",
+    )
+    .only(&["files", "paimon"]),
+    optional(
+        "format",
+        Choice(FORMATS),
+        "Of files `csv` unless stated, of standard output `ndjson`. Standard output has no `parquet`",
+    )
+    .only(&["files", "stdout", "null"]),
+    optional("table", Text, "`DATABASE.TABLE`, which is made if it is not there. Must be there")
+        .only(&["paimon"]),
+    optional(
+        "primary-key",
+        Texts,
+        "Rows are changes of rows with these keys. Unless stated, rows are appended",
+    )
+    .only(&["paimon"]),
+    default("buckets", Integer(1, BUCKETS_LIMIT), "1", "Of a table with a primary key that is made")
+        .only(&["paimon"]),
+    kafka::BROKERS,
+    kafka::TOPIC,
+    kafka::PROPERTIES,
+    optional("key", Texts, "Columns whose values, as JSON, are the key of a message")
+        .only(kafka::KIND),
+    default(
+        "delivery",
+        Choice(&["exactly-once", "at-least-once"]),
+        "\"exactly-once\"",
+        "In a transaction for each checkpoint, or as soon as it is there",
+    )
+    .only(kafka::KIND),
 ];
 
 /// Its name and what it takes.
@@ -38,6 +70,9 @@ pub(super) fn sink(node: &Node<'_>, directory: &Path) -> Option<SinkConfig> {
         section.problem(section.line(), format!("{} {problem}", section.title()));
     }
     let sink_type = section.choice("type", SinkType::CHOICES);
+    if let Some(sink_type) = sink_type {
+        section.refuse_unfit("type", sink_type.name());
+    }
     let stated = section.text("path");
     let table = sink_type.and_then(|sink_type| table(section, sink_type));
     let stated_path = stated.as_ref().map(|stated| match &table {
@@ -56,11 +91,6 @@ pub(super) fn sink(node: &Node<'_>, directory: &Path) -> Option<SinkConfig> {
             let title = section.title();
             let problem = format!("{title} lacks `path`, the warehouse that the table is in");
             section.problem(section.line(), problem);
-        }
-        (Some(SinkType::Stdout | SinkType::Null | SinkType::Kafka), Some(path)) => {
-            let what = section.describe("path");
-            let problem = format!("{what} is for type = \"files\" or \"paimon\"; remove it");
-            section.problem(path.line, problem);
         }
         _ => {}
     }
@@ -87,26 +117,12 @@ const BUCKETS_LIMIT: u64 = 1_024;
 
 /// The table of a Paimon sink; what other sinks do not have is refused.
 fn table(section: &Section<'_>, sink_type: SinkType) -> Option<TableConfig> {
-    let of_table: &[&str] = &["table", "primary-key", "buckets"];
-    let of_topic: &[&str] = &["brokers", "topic", "properties", "key", "delivery"];
-    let unfit = match sink_type {
-        SinkType::Paimon => [&["format"], of_topic].concat(),
-        SinkType::Kafka => [&["format"], of_table].concat(),
-        _ => [of_table, of_topic].concat(),
-    };
-    for (key, _) in section.entries() {
-        if unfit.contains(&key.value.as_str()) {
-            let what = section.describe(&key.value);
-            let problem = format!("{what} is not for type = \"{}\"; remove it", sink_type.name());
-            section.problem(key.line, problem);
-        }
-    }
     if sink_type != SinkType::Paimon {
         return None;
     }
     let name = table_name(section);
     let primary_key = section.texts("primary-key");
-    let buckets = section.integer("buckets", 1..=BUCKETS_LIMIT);
+    let buckets = section.integer("buckets");
     Some(TableConfig {
         name: name?,
         primary_key: primary_key.into_iter().map(|column| column.value).collect(),

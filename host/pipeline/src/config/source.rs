@@ -1,7 +1,9 @@
 //! `[source]`: what to read.
 
 use super::kafka;
-use super::section::{Section, enumerate};
+use super::keys::Kind::{Boolean, Choice, Integer, Map, Scalar, Text};
+use super::keys::{Key, default, optional};
+use super::section::Section;
 use super::sink;
 use super::{
     Acknowledge, FilterValue, FinalNewline, Format, HttpConfig, Located, Node, OnError,
@@ -14,57 +16,135 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 /// What it may have.
-pub(super) const KEYS: &[&str] = &[
-    "connector",
-    "parallelism",
-    "path",
-    "table",
-    "port",
-    "acknowledge",
-    "body-bytes",
-    "body-rows",
-    "connections",
-    "pending-bytes",
-    "format",
-    "follow",
-    "events",
-    "event-time",
-    "watermark-delay-ms",
-    "idle-after-ms",
-    "on-error",
-    "dead-letter",
-    "final-newline",
-    "filter",
-    "rate-limit-rows-per-second",
-    "schema",
-    "brokers",
-    "topic",
-    "properties",
-    "start",
-    "bounded",
-];
-
-/// Keys that are not for every connector, and those that they are for.
-const CONNECTOR_KEYS: &[(&str, &[&str])] = &[
-    ("path", &["file", "paimon"]),
-    ("format", &["file", "kafka"]),
-    ("follow", &["file", "paimon"]),
-    ("final-newline", &["file"]),
-    ("table", &["paimon"]),
-    ("port", &["http"]),
-    ("acknowledge", &["http"]),
-    ("body-bytes", &["http"]),
-    ("body-rows", &["http"]),
-    ("connections", &["http"]),
-    ("pending-bytes", &["http"]),
-    ("on-error", &["file", "paimon", "kafka", "nexmark"]),
-    ("dead-letter", &["file", "paimon", "kafka", "nexmark"]),
-    ("events", &["nexmark"]),
-    ("brokers", &["kafka"]),
-    ("topic", &["kafka"]),
-    ("properties", &["kafka"]),
-    ("start", &["kafka"]),
-    ("bounded", &["kafka"]),
+pub(super) const KEYS: &[Key] = &[
+    default(
+        "connector",
+        Choice(&["file", "paimon", "http", "nexmark", "kafka"]),
+        "\"file\"",
+        "What kind of source it is",
+    ),
+    optional(
+        "path",
+        Text,
+        "A file, a directory, or a pattern as in `in/*.csv`, which are all files there; or the \
+         warehouse of the table. Must be there",
+    )
+    .only(&["file", "paimon"]),
+    default(
+        "parallelism",
+        Integer(1, PARALLELISM_LIMIT),
+        "1",
+        "Subtasks that read it, of a directory, a pattern or generated events",
+    ),
+    optional("table", Text, "`DATABASE.TABLE`. Must be there").only(&["paimon"]),
+    optional("port", Integer(1, 65_535), "Of 127.0.0.1, that rows are sent to. Must be there")
+        .only(&["http"]),
+    default(
+        "acknowledge",
+        Choice(&["checkpoint", "received"]),
+        "\"checkpoint\"",
+        "When rows are acknowledged: when a checkpoint has them, or at once",
+    )
+    .only(&["http"]),
+    default("body-bytes", Integer(1, HTTP_BYTES_LIMIT), "8388608", "The longest body")
+        .only(&["http"]),
+    default("body-rows", Integer(1, HTTP_ROWS_LIMIT), "100000", "The most rows of a body")
+        .only(&["http"]),
+    default("connections", Integer(1, HTTP_CONNECTIONS_LIMIT), "64", "The most requests at a time")
+        .only(&["http"]),
+    default(
+        "pending-bytes",
+        Integer(1, HTTP_BYTES_LIMIT),
+        "67108864",
+        "The most bytes that wait for the pipeline",
+    )
+    .only(&["http"]),
+    optional(
+        "format",
+        Choice(&["csv", "ndjson", "parquet", "json", "raw"]),
+        "Of files `csv`, `ndjson` or `parquet`: unless stated, what the extension of the path says. \
+         Of messages `json` unless stated, `csv` or `raw`",
+    )
+    .only(&["file", "kafka"]),
+    default(
+        "follow",
+        Boolean,
+        "false",
+        "Wait for more files and lines, of a directory or pattern; or for more snapshots",
+    )
+    .only(&["file", "paimon"]),
+    optional("events", Integer(0, EVENTS_LIMIT), "How many. Unless stated, it goes on for ever")
+        .only(&["nexmark"]),
+    optional(
+        "event-time",
+        Text,
+        "The column with the event time. Unless stated, there are no event times and no watermark",
+    ),
+    default(
+        "watermark-delay-ms",
+        Integer(0, TIME_LIMIT_MS),
+        "0",
+        "How far rows may be behind the latest event time. Those further behind are late",
+    ),
+    default(
+        "idle-after-ms",
+        Integer(0, TIME_LIMIT_MS),
+        "0",
+        "Without rows for so long it holds no watermark back. 0: it does",
+    ),
+    default(
+        "on-error",
+        Choice(&["fail", "skip", "dead-letter"]),
+        "\"fail\"",
+        "What to do about a malformed row: stop, count it and go on, or set it aside in a file",
+    )
+    .only(&["file", "paimon", "kafka", "nexmark"]),
+    optional(
+        "dead-letter",
+        Text,
+        "The file for malformed rows. Unless stated, `dead-letter.ndjson` in the state directory, \
+         or `dead-letter-NAME.ndjson` of a source with a name",
+    )
+    .only(&["file", "paimon", "kafka", "nexmark"]),
+    default(
+        "final-newline",
+        Choice(&["required", "optional"]),
+        "\"required\"",
+        "Whether the last line of a text file must end with a line break. Without one it counts \
+         as cut off",
+    )
+    .only(&["file"]),
+    optional("filter", Map(&Scalar), "Columns and values: only rows that equal all of them"),
+    default(
+        "rate-limit-rows-per-second",
+        Integer(0, 1_000_000_000),
+        "0",
+        "Rows read in a second, at most. 0: no limit",
+    ),
+    optional(
+        "schema",
+        Map(&Text),
+        "Columns and their types: boolean, int32, int64, float32, float64, \
+         decimal128(precision,scale), date, timestamp-millis, utf8, binary. Unless stated, what the \
+         operator wants, else what a sample looks like",
+    ),
+    kafka::BROKERS,
+    kafka::TOPIC,
+    kafka::PROPERTIES,
+    default(
+        "start",
+        Choice(&["earliest", "latest"]),
+        "\"earliest\"",
+        "Where a run without a checkpoint begins",
+    )
+    .only(kafka::KIND),
+    default(
+        "bounded",
+        Boolean,
+        "false",
+        "Whether it ends with the messages that were there when it was opened first",
+    )
+    .only(kafka::KIND),
 ];
 
 /// The most bytes of a body, and of bodies that wait.
@@ -90,18 +170,10 @@ fn connector(section: &Section<'_>) -> SourceConnector {
         ],
     );
     let connector = connector.unwrap_or(SourceConnector::File);
-    for (key, _) in section.entries() {
-        let of = CONNECTOR_KEYS.iter().find(|(of, _)| *of == key.value).map(|(_, of)| *of);
-        if let Some(of) = of.filter(|of| !of.contains(&connector.name())) {
-            let of: Vec<String> = of.iter().map(|name| format!("\"{name}\"")).collect();
-            let of: Vec<&str> = of.iter().map(String::as_str).collect();
-            let (what, of) = (section.describe(&key.value), enumerate(&of, "or"));
-            section.problem(key.line, format!("{what} is for connector = {of}; remove it"));
-        }
-    }
+    section.refuse_unfit("connector", connector.name());
     match connector {
         SourceConnector::Nexmark { .. } => {
-            SourceConnector::Nexmark { events: section.integer("events", 0..=EVENTS_LIMIT) }
+            SourceConnector::Nexmark { events: section.integer("events") }
         }
         other => other,
     }
@@ -149,11 +221,11 @@ pub(super) fn source(
         &[("required", FinalNewline::Required), ("optional", FinalNewline::Optional)],
     );
     let event_time = section.text("event-time");
-    let watermark_delay_ms = section.integer("watermark-delay-ms", 0..=TIME_LIMIT_MS);
-    let idle_after_ms = section.integer("idle-after-ms", 0..=TIME_LIMIT_MS);
+    let watermark_delay_ms = section.integer("watermark-delay-ms");
+    let idle_after_ms = section.integer("idle-after-ms");
     let on_error = on_error(node, directory, state_directory);
     let filter = filter(&section.open_section("filter"));
-    let rate_limit = section.integer("rate-limit-rows-per-second", 0..=1_000_000_000);
+    let rate_limit = section.integer("rate-limit-rows-per-second");
     let schema = schema(&section.open_section("schema"));
     let follow = section.boolean("follow").unwrap_or(false);
     let stated = stated?;
@@ -181,7 +253,7 @@ pub(super) fn source(
         Some(table) => table.within(Path::new(&stated.value)).display().to_string(),
         None => stated.value,
     };
-    let parallelism = section.integer("parallelism", 1..=PARALLELISM_LIMIT).map_or(1, to_u32);
+    let parallelism = section.integer("parallelism").map_or(1, to_u32);
     let can_be_shared = match connector {
         SourceConnector::File => connectors::has_many(&path.value),
         SourceConnector::Nexmark { .. } => true,
@@ -231,14 +303,14 @@ pub(super) fn source(
 fn http(section: &Section<'_>) -> Option<HttpConfig> {
     let choices = [("checkpoint", Acknowledge::Checkpoint), ("received", Acknowledge::Received)];
     let acknowledge = section.choice("acknowledge", &choices).unwrap_or(Acknowledge::Checkpoint);
-    let number = |key, limit, default| {
-        let stated = section.integer(key, 1..=limit).unwrap_or(default);
+    let number = |key, default| {
+        let stated = section.integer(key).unwrap_or(default);
         usize::try_from(stated).unwrap_or(usize::MAX)
     };
-    let body_bytes = number("body-bytes", HTTP_BYTES_LIMIT, 8 << 20);
-    let pending_bytes = number("pending-bytes", HTTP_BYTES_LIMIT, 64 << 20);
-    let body_rows = number("body-rows", HTTP_ROWS_LIMIT, 100_000);
-    let connections = number("connections", HTTP_CONNECTIONS_LIMIT, 64);
+    let body_bytes = number("body-bytes", 8 << 20);
+    let pending_bytes = number("pending-bytes", 64 << 20);
+    let body_rows = number("body-rows", 100_000);
+    let connections = number("connections", 64);
     for (key, problem) in [
         ("port", "the port of 127.0.0.1 that rows are sent to"),
         ("schema", "the types of the columns, as there are no rows to guess them from"),
@@ -252,7 +324,7 @@ fn http(section: &Section<'_>) -> Option<HttpConfig> {
         let what = section.describe("body-bytes");
         section.problem(section.line(), format!("{what} is more than pending-bytes; lower it"));
     }
-    let port = section.integer("port", 1..=u64::from(u16::MAX))?;
+    let port = section.integer("port")?;
     let port = u16::try_from(port).ok()?;
     Some(HttpConfig { port, acknowledge, body_bytes, body_rows, connections, pending_bytes })
 }

@@ -93,9 +93,61 @@ fn get(address: &str, path: &str) -> String {
     answer
 }
 
+/// What ends the name of a figure: what it counts or measures, in which unit.
+const UNITS: [&str; 9] = [
+    "_total",
+    "_seconds",
+    "_bytes",
+    "_rows",
+    "_files",
+    "_runs",
+    "_snapshots",
+    "_manifests",
+    "_last_checkpoint",
+];
+
+/// Labels of figures; `le` is the bound of a bucket.
+const LABELS: [&str; 6] = ["tenant", "pipeline", "operator", "subtask", "state", "le"];
+
+/// Each figure has its unit in its name, and labels of which there are few.
+fn check_names(figures: &str) {
+    for line in figures.lines().filter(|line| line.starts_with("howdah_")) {
+        let (name, labels) = line.split_once('{').unwrap();
+        let parts = ["_bucket", "_sum", "_count"];
+        let name = parts.iter().find_map(|part| name.strip_suffix(part)).unwrap_or(name);
+        assert!(UNITS.iter().any(|unit| name.ends_with(unit)), "{name} has no unit");
+        for label in labels.split('}').next().unwrap().split(',') {
+            let label = label.split('=').next().unwrap();
+            assert!(LABELS.contains(&label), "{name} has the label {label}");
+        }
+    }
+}
+
+/// The dashboard asks for figures and labels that are there.
+fn check_dashboard(figures: &str) {
+    let dashboard = json(include_str!("../docs/grafana.json"));
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+    let mut asked = 0;
+    for expression in targets.map(|target| target["expr"].as_str().unwrap()) {
+        let is_part = |it: char| it.is_ascii_alphanumeric() || it == '_';
+        let words = expression.split(|it: char| !is_part(it));
+        for name in words.filter(|word| word.starts_with("howdah_")) {
+            assert!(figures.contains(&format!("\n{name}{{")), "there is no {name} in {figures}");
+            asked += 1;
+        }
+        for labels in expression.split("by (").skip(1) {
+            for label in labels.split(')').next().unwrap().split(", ") {
+                assert!(LABELS.contains(&label), "{expression}: {label}");
+            }
+        }
+    }
+    assert!(asked > 20, "{asked}");
+}
+
 #[test]
 fn a_running_job_answers_whoever_collects_figures() {
-    let job = slow();
+    let job = slow().set("source", "event-time", "'date_time'");
     let mut command = job.run_command(&["--http-port", "0"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap());
@@ -113,13 +165,16 @@ fn a_running_job_answers_whoever_collects_figures() {
     });
     for figure in [
         "# HELP howdah_pipeline_rows_read_total Rows read from sources",
-        "howdah_pipeline_rows_read_total{pipeline=\"job\"} ",
-        "howdah_pipeline_checkpoint_duration_seconds_bucket{pipeline=\"job\",le=\"",
-        "howdah_pipeline_busy_microseconds_total{pipeline=\"job\",operator=\"last-bid\",subtask=\"0\"} ",
-        "howdah_state_rows{table=\"job__last-bid__last\"} ",
+        "howdah_pipeline_rows_read_total{tenant=\"default\",pipeline=\"job\"} ",
+        "howdah_pipeline_checkpoint_duration_seconds_bucket{tenant=\"default\",pipeline=\"job\",le=\"",
+        "howdah_pipeline_busy_microseconds_total{tenant=\"default\",pipeline=\"job\",\
+         operator=\"last-bid\",subtask=\"0\"} ",
+        "howdah_state_rows{tenant=\"default\",pipeline=\"job\",operator=\"last-bid\",state=\"last\"} ",
     ] {
         assert!(figures.contains(figure), "{figure} is not in {figures}");
     }
+    check_names(&figures);
+    check_dashboard(&figures);
     order(&["stop"], &job).success();
     assert!(child.wait().unwrap().success());
 }

@@ -141,7 +141,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let health = Health::default();
     if let Some(port) = args.http_port {
         // Whoever reports a figure looks for the recorder once.
-        listening(args.output, serve::start(port, health.clone())?)?;
+        listening(args.output, serve::start(port, &config, health.clone())?)?;
     }
     let engine = engine(args.wasi.permission())?;
     let mut session = Session::new(

@@ -3,6 +3,8 @@
 //! It listens on the loopback address alone: whoever is to reach it from elsewhere puts a proxy
 //! before it, which knows who may.
 
+mod labels;
+
 use crate::environment;
 use crate::failure::Result;
 use anyhow::{Context, anyhow};
@@ -11,6 +13,8 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use howdah_pipeline::PipelineConfig;
+use labels::Labelled;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -58,12 +62,16 @@ fn now_ms() -> u64 {
 
 /// Begins to answer on a port of the loopback address; 0: any that is free. Says which. To be called
 /// before anything reports a figure.
-pub(crate) fn start(port: u16, health: Health) -> Result<SocketAddr> {
+pub(crate) fn start(port: u16, config: &PipelineConfig, health: Health) -> Result<SocketAddr> {
     health.tell(false);
-    let figures = PrometheusBuilder::new()
+    let recorder = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &BUCKETS_SECONDS)
         .map_err(|error| anyhow!("cannot set figures up: {error}"))?
-        .install_recorder()
+        .add_global_label("tenant", &config.tenant)
+        .add_global_label("pipeline", &config.name)
+        .build_recorder();
+    let figures = recorder.handle();
+    metrics::set_global_recorder(Labelled(recorder))
         .map_err(|error| anyhow!("cannot set figures up: {error}"))?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let listen = || -> std::io::Result<(TcpListener, SocketAddr)> {

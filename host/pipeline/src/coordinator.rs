@@ -26,6 +26,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+/// Counts checkpoints that were given up.
+const FAILED: &str = "howdah_pipeline_checkpoints_failed_total";
+
 /// Checkpoints whose durations are remembered for the median.
 const DURATIONS_LIMIT: usize = 10_000;
 
@@ -266,6 +269,8 @@ impl Coordinator {
         next_id: u64,
     ) -> Self {
         let last = retained.last().map(|retained| retained.id);
+        // What has not happened yet is counted, too.
+        counter!(FAILED, "pipeline" => settings.shape.pipeline.clone()).increment(0);
         Self {
             due: clock::now() + settings.interval,
             links,
@@ -351,8 +356,7 @@ impl Coordinator {
         let Some(mut flight) = self.in_flight.take_if(late) else { return Ok(()) };
         self.requested.append(&mut flight.requested);
         self.summary.failed += 1;
-        counter!("howdah_pipeline_checkpoints_failed_total", "pipeline" => self.pipeline())
-            .increment(1);
+        counter!(FAILED, "pipeline" => self.pipeline()).increment(1);
         let (id, missing) = (flight.id, self.missing(&flight));
         self.failed.push(flight);
         let failed = u32::try_from(self.failed.len()).unwrap_or(u32::MAX);

@@ -146,6 +146,22 @@ fn check_dashboard(figures: &str) {
 }
 
 #[test]
+fn a_running_job_is_watched() {
+    let job = slow();
+    let running = started(&job);
+    let frame = order(&["top", "--once"], &job).success().stdout;
+    for shown in ["job: runs for ", " rows in/s ", "last-bid ", "source ", "job__last-bid__last "] {
+        assert!(frame.contains(shown), "{shown} is not in {frame}");
+    }
+    let completed = frame.lines().skip_while(|line| !line.contains("checkpoint ")).count();
+    assert!(completed > 1, "{frame}");
+    order(&["top"], &job).failed(2, &["--once"]);
+    order(&["stop"], &job).success();
+    running.wait().success();
+    order(&["top", "--once"], &job).failed(3, &["does not run"]);
+}
+
+#[test]
 fn a_running_job_answers_whoever_collects_figures() {
     let job = slow().set("source", "event-time", "'date_time'");
     let mut command = job.run_command(&["--http-port", "0"]);

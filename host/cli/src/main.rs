@@ -23,6 +23,7 @@ mod schema;
 mod serve;
 mod state;
 mod table;
+mod top;
 mod wasi;
 
 use clap::{Parser, Subcommand};
@@ -55,6 +56,7 @@ enum Command {
     Build(build::Args),
     Run(run::Args),
     Status(operate::StatusArgs),
+    Top(top::Args),
     Savepoint(operate::SavepointArgs),
     Stop(operate::StopArgs),
     Rescale(operate::RescaleArgs),
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         Command::Build(args) => build::run(args),
         Command::Run(args) => run::run(args),
         Command::Status(args) => operate::status(args),
+        Command::Top(args) => top::run(args),
         Command::Savepoint(args) => operate::savepoint(args),
         Command::Stop(args) => operate::stop(args),
         Command::Rescale(args) => operate::rescale(args),

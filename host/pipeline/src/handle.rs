@@ -6,14 +6,14 @@ use crate::error::{Error, Result};
 use crate::failure::Failure;
 use crate::lock::Lock;
 use crate::progress::Counters;
-use crate::summary::{Progress, StateSummary, Summary};
+use crate::summary::{Activity, Progress, StateSummary, Summary};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use howdah_state::{StateEvent, StateStore};
 use serde::Serialize;
 use std::fmt;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Something that happened in a running pipeline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -69,6 +69,26 @@ impl Handle {
         self.counters.progress()
     }
 
+    /// What its threads have done: sources, then operators in the order of the rows.
+    pub fn activities(&self) -> Vec<Activity> {
+        self.counters.activities()
+    }
+
+    /// Its states, as they are now.
+    pub fn states(&self) -> Vec<StateSummary> {
+        let states = self.tables.iter().map(|Table { state, table, .. }| StateSummary {
+            state: state.clone(),
+            table: table.name().to_owned(),
+            metrics: table.metrics(),
+        });
+        states.collect()
+    }
+
+    /// How long it has been running.
+    pub fn elapsed(&self) -> Duration {
+        clock::now() - self.started
+    }
+
     /// Reports where it is through the `metrics` facade: call it now and then. What subtasks and state
     /// tables report comes by itself.
     pub fn report(&self) {
@@ -111,14 +131,9 @@ impl Handle {
     /// then at the last completed checkpoint.
     pub fn wait(mut self) -> Result<Summary> {
         self.join();
-        let elapsed = clock::now() - self.started;
+        let elapsed = self.elapsed();
         let outcome = self.outcome.try_recv().unwrap_or_default();
-        let states = self.tables.iter().map(|Table { state, table, .. }| StateSummary {
-            state: state.clone(),
-            table: table.name().to_owned(),
-            metrics: table.metrics(),
-        });
-        let states: Vec<StateSummary> = states.collect();
+        let states = self.states();
         self.end()?;
         if !outcome.completed {
             return Err(Error::internal("the pipeline ended without its last checkpoint"));

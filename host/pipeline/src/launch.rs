@@ -102,10 +102,12 @@ impl Launch {
             failure: Arc::new(Failure::new()),
         };
         nodes.counters.checkpoint.set(nodes.base);
+        // Shown first, started last.
+        let of_sources = nodes.sources(self.sources, wires.sources, commands_receivers);
         let mut tasks = nodes.sinks(&sinks, wires.sinks)?;
         let instances = (components.as_slice(), self.instances);
         tasks.extend(nodes.operators(instances, wires.operators, &restored.operators)?);
-        tasks.extend(nodes.sources(self.sources, wires.sources, commands_receivers));
+        tasks.extend(of_sources);
         let links = Links {
             commands,
             reports: reports_receiver,
@@ -311,7 +313,7 @@ impl Nodes<'_> {
         Outlets {
             outlets,
             counters: Arc::clone(&self.counters),
-            meter: Meter::new(&self.config.name, node, subtask),
+            meter: Meter::new(&self.config.name, self.counters.tally(node, subtask)),
         }
     }
 

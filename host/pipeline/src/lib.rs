@@ -90,4 +90,4 @@ pub use pipeline::{Components, Pipeline, StartFrom, StartOptions};
 pub use replay::{Replay, ReplayFrom, ReplayOptions, replay};
 pub use restart::{RestartPolicy, Restarts};
 pub use savepoint::{Savepoint, read_savepoint, verify_savepoint, write_savepoint};
-pub use summary::{CheckpointSummary, Progress, StateSummary, Summary};
+pub use summary::{Activity, CheckpointSummary, Progress, StateSummary, Summary};

@@ -49,6 +49,7 @@ impl Outlets {
         if rows.batch.num_rows() == 0 {
             return Ok(ControlFlow::Continue(()));
         }
+        self.meter.rows_out(rows.batch.num_rows());
         for outlet in self.outlets.iter_mut().filter(|outlet| outlet.output == rows.port) {
             if outlet.rows((rows, lines), &self.counters, &mut self.meter)?.is_break() {
                 return Ok(ControlFlow::Break(()));
@@ -59,6 +60,7 @@ impl Outlets {
 
     /// The watermark has risen. Sinks do not need it.
     pub(crate) fn watermark(&mut self, watermark: i64) -> ControlFlow<()> {
+        self.meter.watermark(watermark);
         self.tell(|| Message::Watermark(watermark))
     }
 

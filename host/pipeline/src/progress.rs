@@ -1,14 +1,17 @@
 //! Counters that the threads of a pipeline share.
 
-use crate::summary::Progress;
+use crate::meter::Tally;
+use crate::summary::{Activity, Progress};
 use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 
 /// What the threads have done so far.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     sources: Vec<SourceCounters>,
+    /// One for each thread of a source or operator.
+    tallies: Mutex<Vec<Arc<Tally>>>,
     pub(crate) rows_read: Counter,
     pub(crate) rows_in: Counter,
     pub(crate) rows_out: Counter,
@@ -122,6 +125,20 @@ impl Counters {
     pub(crate) fn new(sources: usize) -> Self {
         let sources = (0..sources).map(|_| SourceCounters::default());
         Self { sources: sources.collect(), ..Self::default() }
+    }
+
+    /// What a thread is to count with.
+    pub(crate) fn tally(&self, node: &str, subtask: usize) -> Arc<Tally> {
+        let tally = Arc::new(Tally::new(node, subtask));
+        let mut tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        tallies.push(Arc::clone(&tally));
+        tally
+    }
+
+    /// What the threads have done, sources first.
+    pub(crate) fn activities(&self) -> Vec<Activity> {
+        let tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        tallies.iter().map(|tally| tally.activity()).collect()
     }
 
     /// Those of a source.

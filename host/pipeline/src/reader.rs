@@ -249,6 +249,7 @@ impl Reader {
         self.counters.rows_read.add_u64(read);
         self.counters.rows_filtered.add_u64(filtered);
         self.counters.rows_in.add(kept);
+        self.outlets.meter.rows_in(usize::try_from(read).unwrap_or(usize::MAX));
         self.counters.source(self.number, |source| {
             let progress = self.source.progress();
             source.bytes_total.set(progress.bytes_total);

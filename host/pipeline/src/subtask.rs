@@ -263,6 +263,7 @@ impl Subtask {
 
     fn process(&mut self, port: u32, rows: Rows) -> Result<ControlFlow<()>> {
         self.counters.batches.add(1);
+        self.outlets.meter.rows_in(rows.batch.num_rows());
         let Self { instance, keys, failed_rows, counters, .. } = self;
         let key = usize::try_from(port).ok().and_then(|port| keys.get(port));
         let key = key.map(Vec::as_slice).unwrap_or_default();

@@ -27,6 +27,27 @@ pub struct Progress {
     pub checkpoint: Option<u64>,
 }
 
+/// What a thread of a source or operator has done in this run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Activity {
+    /// The source or operator.
+    pub node: String,
+    /// Which of its subtasks, from 0.
+    pub subtask: usize,
+    /// Microseconds at work.
+    pub busy_us: u64,
+    /// Microseconds without anything to do.
+    pub idle_us: u64,
+    /// Microseconds behind those who take its rows.
+    pub blocked_us: u64,
+    /// Rows that it read, or that came in.
+    pub rows_in: u64,
+    /// Rows that it handed on.
+    pub rows_out: u64,
+    /// Milliseconds since the Unix epoch; `None`: it has none yet.
+    pub watermark: Option<i64>,
+}
+
 /// What a run did.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {

@@ -16,6 +16,7 @@ use howdah_pipeline::{
 };
 use howdah_runtime::Engine;
 use serde_json::json;
+use std::collections::VecDeque;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,6 +26,9 @@ const REFRESH: Duration = Duration::from_millis(200);
 
 /// Time between two progress objects of `--output json`.
 const JSON_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Completed checkpoints that are remembered.
+const HISTORY_LIMIT: usize = 30;
 
 /// One `howdah run`.
 pub(super) struct Session<'a> {
@@ -42,6 +46,8 @@ pub(super) struct Session<'a> {
     control: Option<ControlServer>,
     /// Another pipeline file that is on trial until a checkpoint is complete.
     trial: Option<Replacement>,
+    /// The last completed checkpoints, for those who ask how it is.
+    history: VecDeque<serde_json::Value>,
 }
 
 /// Another pipeline file for the one that runs.
@@ -83,6 +89,7 @@ impl<'a> Session<'a> {
             dropped_states,
             control: None,
             trial: None,
+            history: VecDeque::new(),
         }
     }
 
@@ -199,6 +206,7 @@ impl<'a> Session<'a> {
                         if matches!(event, Event::CheckpointCompleted { .. }) {
                             self.accept(true);
                         }
+                        self.remember(&event);
                         display.event(&event)?;
                     }
                     Err(_) => break,
@@ -259,6 +267,22 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Takes note of a completed checkpoint.
+    fn remember(&mut self, event: &Event) {
+        let Event::CheckpointCompleted { checkpoint, duration_ms, rows_read } = event else {
+            return;
+        };
+        if self.history.len() == HISTORY_LIMIT {
+            self.history.pop_front();
+        }
+        self.history.push_back(json!({
+            "checkpoint": checkpoint,
+            "time_ms": environment::epoch_ms(),
+            "duration_ms": duration_ms,
+            "rows_read": rows_read,
+        }));
+    }
+
     fn status(&self, handle: &Handle) -> serde_json::Value {
         let operators = self.config.operators.iter().map(|operator| {
             json!({
@@ -273,6 +297,11 @@ impl<'a> Session<'a> {
             "process": std::process::id(),
             "progress": handle.progress(),
             "restarts": self.restarts.count(),
+            "time_ms": environment::epoch_ms(),
+            "elapsed_ms": u64::try_from(handle.elapsed().as_millis()).unwrap_or(u64::MAX),
+            "threads": handle.activities(),
+            "states": handle.states(),
+            "checkpoints": self.history,
             "operators": operators.collect::<Vec<_>>(),
         })
     }

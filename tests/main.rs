@@ -15,6 +15,7 @@ mod support;
 mod answers;
 mod bad_input;
 mod bad_pipeline_file;
+mod book;
 mod changed_operator;
 mod check;
 mod closed_pipe;

@@ -1,5 +1,7 @@
 //! `cargo xtask demo`: the shortest way to see howdah at work.
 
+mod operations;
+
 use crate::command::{run as run_command, say, typed};
 use crate::setup;
 use crate::workspace::Workspace;
@@ -8,7 +10,7 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-/// Build howdah, run Nexmark q18 over 500,000 events and look at its state
+/// Build howdah, run Nexmark q18 over 500,000 events, look at its state, and operate on it
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// How many events
@@ -41,6 +43,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     run_command(howdah().args(["state", "scan", PIPELINE, "last", "--limit", "5"]))?;
     say("The state is a Paimon table; with pypaimon:");
     run_command(in_directory(&directory, &workspace.oracle_python()).args(["-c", PYPAIMON]))?;
+    operations::run(&directory, &howdah, args.events)?;
     Ok(ExitCode::SUCCESS)
 }
 

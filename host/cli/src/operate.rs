@@ -382,7 +382,9 @@ pub(crate) fn swap(args: &SwapArgs) -> Result<()> {
 
 /// As a pipeline file beside it writes a path.
 fn in_file(config: &PipelineConfig, path: &Path) -> String {
-    let directory = config.file.parent().and_then(|it| std::fs::canonicalize(it).ok());
+    let directory = config.file.parent().unwrap_or(Path::new(""));
+    // A file that is named alone is in the working directory.
+    let directory = std::fs::canonicalize(Path::new(".").join(directory)).ok();
     let inside = directory.and_then(|directory| path.strip_prefix(directory).ok());
     inside.unwrap_or(path).display().to_string()
 }

@@ -142,7 +142,7 @@ fn bid(time: i64) -> (i64, i64, i64) {
     (auction, time % 31, time * 13 % 97)
 }
 
-fn write_winners(bench: &Bench) {
+pub(crate) fn write_winners(bench: &Bench) {
     let mut auctions = "auction,seller,expires,opens\n".to_owned();
     for auction in 0..AUCTIONS {
         let (expires, opens) = (expires(auction), auction * 20);
@@ -170,13 +170,19 @@ fn winning_bids() -> BTreeMap<i64, (i64, i64)> {
     best
 }
 
-fn check_winners(bench: &Bench) {
+/// Checks what a sink has of the winning bids.
+pub(crate) fn check_winning_bids(bench: &Bench, directory: &str) -> Vec<Vec<i64>> {
     let best = winning_bids();
     let row = |(auction, (price, bidder)): (&i64, &(i64, i64))| {
         vec![*auction, auction % 5, *bidder, *price]
     };
     let expected: Vec<Vec<i64>> = best.iter().map(row).collect();
-    assert_eq!(bench.numbers("out"), expected);
+    assert_eq!(bench.numbers(directory), expected);
+    expected
+}
+
+fn check_winners(bench: &Bench) {
+    let expected = check_winning_bids(bench, "out");
     let mut sellers = BTreeMap::new();
     for row in &expected {
         let [count, least, most, sum] = sellers.entry(row[1]).or_insert([0, i64::MAX, 0, 0]);

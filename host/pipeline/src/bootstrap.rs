@@ -12,7 +12,7 @@ use crate::config::{OperatorConfig, enumerate};
 use crate::directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::Pipeline;
-use crate::restore::FreshStart;
+use crate::restore::{self, FreshStart};
 use crate::source;
 pub use columns::ColumnFit;
 use columns::Columns;
@@ -74,8 +74,8 @@ impl Pipeline {
         let (state_directory, sync) = (&self.config.state_directory, self.config.checkpoint.sync);
         let warehouse = self.config.warehouse();
         let broken_off = FreshStart::is_under_way(state_directory);
-        let has_checkpoints = !Checkpoints::list(state_directory)?.is_empty();
-        if has_checkpoints || (!broken_off && warehouse.exists()) {
+        let stale: Vec<u64> = Checkpoints::list(state_directory)?.iter().map(|it| it.id).collect();
+        if !broken_off && (!stale.is_empty() || warehouse.exists()) {
             let message = format!(
                 "{} has state already, and an import would take its place; name another \
                  state-directory in the pipeline file, or remove this one",
@@ -86,7 +86,10 @@ impl Pipeline {
         let planned = self.plan(imports)?;
         let sources = self.first_positions()?;
         let sinks = self.first_sinks()?;
+        restore::refuse_pinned(state_directory, &stale)?;
         let start = FreshStart::begin_import(state_directory, sync)?;
+        let checkpoints = Checkpoints::open(state_directory, sync)?;
+        checkpoints.remove(&stale)?;
         directory::remove_all(&warehouse)?;
         let filled = self.fill(planned);
         let (tables, operators) = match filled {
@@ -100,7 +103,7 @@ impl Pipeline {
         let shape = self.graph.shape(&self.config);
         let time_ms = clock::epoch_ms();
         let first = Checkpoint { id: CHECKPOINT, time_ms, shape, sources, operators, sinks };
-        Checkpoints::open(state_directory, sync)?.write(&first)?;
+        checkpoints.write(&first)?;
         start.end()?;
         Ok(Imported { checkpoint: CHECKPOINT, tables })
     }

@@ -20,9 +20,10 @@ pub(crate) fn missing(stored: &Shape, wanted: &Shape) -> Vec<String> {
 
 /// A checkpoint's shape without the operators and states of these names that the pipeline lacks, and
 /// without what took rows of those operators alone, or gave rows to them alone. A name is that of an
-/// operator, of a state, or `operator.state`.
+/// operator, or `operator.state`, or that of a state where no other that is missing is called so.
 pub(crate) fn without(stored: &Shape, wanted: &Shape, names: &[String]) -> Shape {
-    let named = |name: &str| names.iter().any(|allowed| allowed == name);
+    let meant: Vec<String> = meant(&missing(stored, wanted), names);
+    let named = |name: &str| meant.iter().any(|allowed| allowed == name);
     let gone = |name: &str| find(wanted, name).is_none() && named(name);
     // Of an operator, or of one of its outputs.
     let of_gone = |from: &str| gone(from) || from.split_once('.').is_some_and(|(of, _)| gone(of));
@@ -33,7 +34,7 @@ pub(crate) fn without(stored: &Shape, wanted: &Shape, names: &[String]) -> Shape
         let whole = |state: &str| format!("{}.{state}", operator.name);
         operator.states.retain(|state| {
             let name = &state.state;
-            has_state(other, name) || !(named(name) || named(&whole(name)))
+            has_state(other, name) || !named(&whole(name))
         });
         operator.inputs = inputs(&operator.inputs, &other.inputs, of_gone);
     }
@@ -61,6 +62,20 @@ pub(crate) fn without(stored: &Shape, wanted: &Shape, names: &[String]) -> Shape
         known || !by_gone
     });
     left
+}
+
+/// Which of those that are missing are named.
+fn meant(missing: &[String], names: &[String]) -> Vec<String> {
+    let meant = |name: &String| {
+        if missing.contains(name) {
+            return Some(name.clone());
+        }
+        let is_state = |it: &&String| it.split_once('.').is_some_and(|(_, state)| state == *name);
+        let mut states = missing.iter().filter(is_state);
+        let first = states.next()?;
+        states.next().is_none().then(|| first.clone())
+    };
+    names.iter().filter_map(meant).collect()
 }
 
 /// The origins of inputs without those that are gone. What an input takes in place of them is as it was
@@ -150,5 +165,15 @@ mod tests {
         let left = without(&stored, &wanted, &["a".to_owned()]);
         assert_ne!(left.operators[0], wanted.operators[0]);
         assert_ne!(left.sinks, wanted.sinks);
+    }
+
+    #[test]
+    fn a_name_that_could_be_another_state_drops_none() {
+        let missing = ["a.last", "b.last", "last", "b.first"].map(str::to_owned);
+        let named = |name: &str| meant(&missing, &[name.to_owned()]);
+        assert_eq!(named("last"), ["last"]);
+        assert_eq!(named("first"), ["b.first"]);
+        assert_eq!(named("a.last"), ["a.last"]);
+        assert_eq!(meant(&missing[..2], &["last".to_owned()]), Vec::<String>::new());
     }
 }

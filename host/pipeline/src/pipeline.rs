@@ -186,7 +186,9 @@ impl Pipeline {
             self.log_changes(checkpoint);
         }
         // All that may refuse comes before all that changes something on disk.
-        let sources = self.open_sources(checkpoint)?;
+        self.refuse_to_hide(&restore)?;
+        let mut sources = self.open_sources(checkpoint)?;
+        sources.iter_mut().flat_map(|(subtasks, _)| subtasks).try_for_each(|it| it.begin())?;
         let begins = checkpoint.is_none() && from == StartFrom::Latest;
         let mut sinks = self.open_sinks(checkpoint, begins)?;
 
@@ -263,7 +265,7 @@ impl Pipeline {
         }
         let gone = checkpoint.sinks.iter().filter(|sink| !sink.handles.is_empty());
         let known = |name: &str| self.config.sinks.iter().any(|sink| sink.name == name);
-        for sink in gone.filter(|sink| self.config.sinks.len() > 1 && !known(&sink.name)) {
+        for sink in gone.filter(|sink| checkpoint.sinks.len() > 1 && !known(&sink.name)) {
             tracing::warn!(
                 "the sink `{}` is gone: what of its output at checkpoint {id} was not visible when \
                  the pipeline ended stays so",
@@ -325,8 +327,7 @@ impl Pipeline {
             let until = self.until.get(&config.name).copied();
             let subtasks = Share::all(config.parallelism).map(|share| {
                 let plan = Arc::clone(&node.plan);
-                let mut source = source::open(config, directories, plan, share, position)?;
-                source.begin()?;
+                let source = source::open(config, directories, plan, share, position)?;
                 Ok(match until {
                     Some(rows) => Box::new(Until { source, rows }),
                     None => source,
@@ -378,6 +379,25 @@ impl Pipeline {
             Ok(sink)
         };
         self.config.sinks.iter().zip(&self.graph.sinks).map(open).collect()
+    }
+
+    /// A state that begins empty must not take the place of one that a kept checkpoint has.
+    fn refuse_to_hide(&self, restore: &Restore) -> Result<()> {
+        let Some(checkpoint) = &restore.checkpoint else { return Ok(()) };
+        for (operator, node) in self.config.operators.iter().zip(&self.graph.operators) {
+            let tables = self.config.tables(operator, &node.spec).into_iter();
+            for new in tables.filter(|it| !checkpoint.has_state(&operator.name, &it.state)) {
+                let Some(id) = restore.holder_of(&new.table_name()) else { continue };
+                let message = format!(
+                    "the state `{}` of operator `{}` would begin empty in place of the one that \
+                     checkpoint {} still has; run with --checkpoint {} to go on with that one, or \
+                     remove the checkpoints that have it: `howdah checkpoint rm`",
+                    new.state, operator.name, id, id
+                );
+                return Err(Error::new(ErrorKind::Incompatible, message));
+            }
+        }
+        Ok(())
     }
 
     /// Opens the tables of all states and timers.

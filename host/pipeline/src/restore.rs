@@ -143,6 +143,12 @@ impl Restore {
         let obsolete = damaged.iter().map(|entry| entry.id).chain(later).collect();
         Ok(Self { checkpoint: Some(checkpoint), retained, obsolete, next_id: last_id + 1 })
     }
+
+    /// The newest checkpoint that stays and has this table.
+    pub(crate) fn holder_of(&self, table: &str) -> Option<u64> {
+        let has = |kept: &&Retained| kept.snapshots.iter().any(|(name, _)| name == table);
+        self.retained.iter().rev().find(has).map(|kept| kept.id)
+    }
 }
 
 fn position(entries: &[CheckpointEntry], id: u64) -> Result<usize> {
@@ -597,6 +603,23 @@ mod tests {
         let renamed = refused(|shape| shape.operators[0].states[0].state = "other".into());
         assert!(renamed.contains("state `last` was (key"), "{renamed}");
         assert!(!renamed.contains("`other`"), "{renamed}");
+    }
+
+    #[test]
+    fn the_newest_kept_checkpoint_that_has_a_table_is_its_holder() {
+        let kept = |id, tables: &[&str]| Retained {
+            id,
+            snapshots: tables.iter().map(|table| ((*table).to_owned(), 1)).collect(),
+        };
+        let restore = Restore {
+            checkpoint: Some(example(6)),
+            retained: vec![kept(4, &["a", "b"]), kept(5, &["a", "b"]), kept(6, &["a"])],
+            obsolete: Vec::new(),
+            next_id: 7,
+        };
+        assert_eq!(restore.holder_of("a"), Some(6));
+        assert_eq!(restore.holder_of("b"), Some(5));
+        assert_eq!(restore.holder_of("c"), None);
     }
 
     #[test]

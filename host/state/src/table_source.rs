@@ -14,7 +14,7 @@ use crate::table_sink::runtime;
 use crate::{Error, ErrorKind, Result};
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::SchemaRef;
 use futures::StreamExt as _;
 use paimon::catalog::Identifier;
 use paimon::spec::{CommitKind, DataType, Snapshot};
@@ -74,7 +74,7 @@ impl TableSource {
     }
 
     /// The columns, by the schema that was the newest when the table was opened.
-    pub fn schema(&self) -> &Schema {
+    pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 

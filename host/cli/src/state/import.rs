@@ -15,7 +15,7 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   howdah state import q18.toml last=last.parquet
   howdah state import q9.toml winners.open=open.parquet sellers.stats=stats.parquet
-  howdah state import q18.toml last=warehouse/default.db/bids    of a Paimon table, read into memory
+  howdah state import q18.toml last=warehouse/default.db/bids    of a Paimon table
 
 Columns go by name: those of the key, of a map also its map key, of timers also `time`; then those of
 the value, of which nullable ones may be left out. Other columns are passed over. Elements of a list

@@ -2,7 +2,8 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use arrow_array::RecordBatch;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::SchemaRef;
+use howdah_state::{TableRows, TableSource};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -18,11 +19,12 @@ pub(super) struct RowFile {
 
 enum Rows {
     File(Box<ParquetRecordBatchReaderBuilder<File>>),
-    Table(Vec<RecordBatch>),
+    /// Its columns; and its rows, if it has a snapshot.
+    Table(SchemaRef, Option<Box<TableRows>>),
 }
 
 impl RowFile {
-    /// A directory is that of a Paimon table, the rows of which are held in memory.
+    /// A directory is that of a Paimon table, as it is now.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let rows = if path.is_dir() { table(path)? } else { file(path)? };
         Ok(Self { path: path.to_owned(), rows })
@@ -32,20 +34,20 @@ impl RowFile {
         &self.path
     }
 
-    /// Of a table without rows there are no columns.
     pub(super) fn schema(&self) -> SchemaRef {
-        match &self.rows {
-            Rows::File(builder) => Arc::clone(builder.schema()),
-            Rows::Table(batches) => {
-                batches.first().map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema)
-            }
-        }
+        Arc::clone(match &self.rows {
+            Rows::File(builder) => builder.schema(),
+            Rows::Table(schema, _) => schema,
+        })
     }
 
     pub(super) fn batches(self) -> Result<Box<dyn Iterator<Item = Result<RecordBatch>>>> {
         let path = self.path;
         match self.rows {
-            Rows::Table(batches) => Ok(Box::new(batches.into_iter().map(Ok))),
+            Rows::Table(_, rows) => Ok(Box::new(rows.into_iter().flat_map(|mut rows| {
+                let next = move || rows.next_batch().map_err(Error::from).transpose();
+                std::iter::from_fn(next).map(|batch| batch.map(|(rows, _)| rows))
+            }))),
             Rows::File(builder) => {
                 let reader = builder.with_batch_size(BATCH_ROWS).build();
                 let reader = reader.map_err(|error| damaged(&path, &error))?;
@@ -56,7 +58,10 @@ impl RowFile {
 }
 
 fn file(path: &Path) -> Result<Rows> {
-    let file = File::open(path).map_err(|error| Error::io("read", path, error))?;
+    // Before anything is changed: as wrong as a wrong argument.
+    let open =
+        |error| Error::new(ErrorKind::Config, format!("cannot read {}: {error}", path.display()));
+    let file = File::open(path).map_err(open)?;
     let builder = ParquetRecordBatchReaderBuilder::try_new(file);
     Ok(Rows::File(Box::new(builder.map_err(|error| damaged(path, &error))?)))
 }
@@ -82,5 +87,7 @@ fn table(path: &Path) -> Result<Rows> {
         );
         Error::new(ErrorKind::Config, message)
     })?;
-    Ok(Rows::Table(howdah_state::read_table(&warehouse, &database, &table)?))
+    let source = TableSource::open(&warehouse, &database, &table)?;
+    let newest = source.newest()?.map(|newest| source.rows(newest.snapshot)).transpose()?;
+    Ok(Rows::Table(Arc::clone(source.schema()), newest.map(Box::new)))
 }

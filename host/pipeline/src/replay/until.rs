@@ -12,6 +12,10 @@ pub(crate) struct Until {
 }
 
 impl Source for Until {
+    fn begin(&mut self) -> Result<()> {
+        self.source.begin()
+    }
+
     fn next(&mut self, rows_limit: usize) -> Result<Next> {
         let left = self.rows.saturating_sub(self.source.progress().rows);
         if left == 0 {

@@ -7,6 +7,7 @@ use crate::run::engine;
 use crate::wasi;
 use anyhow::{Context, anyhow};
 use howdah_pipeline::{Examination, Finding, Pipeline, PipelineConfig, Severity, examine};
+use howdah_runtime::printable;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -41,6 +42,12 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut findings = Vec::new();
     let state_directory = if args.place.is_dir() {
+        if !is_state_directory(&args.place) {
+            let shown = args.place.display();
+            return Err(Failure::usage(format!(
+                "{shown} is no state directory of a pipeline; name that, or the pipeline file"
+            )));
+        }
         Some(args.place.clone())
     } else {
         configuration(&args.place, args, &mut findings)?
@@ -58,6 +65,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         1 => Err(Failure::Failed(anyhow!("there is a problem"))),
         problems => Err(Failure::Failed(anyhow!("there are {problems} problems"))),
     }
+}
+
+/// Whether a pipeline has been here.
+fn is_state_directory(directory: &Path) -> bool {
+    ["LOCK", "checkpoints", "warehouse"].iter().any(|name| directory.join(name).exists())
 }
 
 /// What is looked at, on a terminal.
@@ -111,7 +123,7 @@ fn print(examination: &Examination, output: Output) -> Result<()> {
         writeln!(out, "{summary}")?;
         return Ok(());
     }
-    write!(out, "{}", text(examination))?;
+    write!(out, "{}", printable(&text(examination)))?;
     Ok(())
 }
 

@@ -4,6 +4,7 @@ mod owner;
 mod tables;
 
 use crate::checkpoint::{self, Checkpoint, Checkpoints};
+use crate::control::ControlClient;
 use crate::directory;
 use crate::error::Result;
 use crate::pipeline::{LOCK, WAREHOUSE};
@@ -90,15 +91,24 @@ pub struct Examination {
 pub fn examine(state_directory: &Path, look: &mut dyn FnMut(&str)) -> Examination {
     let mut examination = Examination::default();
     look("directories");
+    examination.running = running(state_directory);
     if !examination.directories(state_directory) {
         return examination;
     }
-    examination.running = owner::of_lock(&state_directory.join(LOCK));
     examination.fresh_start(state_directory);
     let checkpoints = examination.documents(state_directory);
     examination.pins(state_directory);
     tables::examine(&mut examination, state_directory, &checkpoints, look);
     examination
+}
+
+/// Who runs the pipeline. One in another container is not among the locks, but answers.
+fn running(state_directory: &Path) -> Option<String> {
+    let answers = || match ControlClient::connect(state_directory) {
+        Ok(Some(_)) => Some("a process that takes orders".to_owned()),
+        Ok(None) | Err(_) => None,
+    };
+    owner::of_lock(&state_directory.join(LOCK)).or_else(answers)
 }
 
 impl Examination {
@@ -137,7 +147,12 @@ impl Examination {
                     let advice = "give the user that runs howdah the right to read and write it";
                     let (subject, message) =
                         (path.display().to_string(), format!("{what}: {error}"));
-                    self.findings.push(Finding::problem(subject, message, advice));
+                    // Whoever runs the pipeline can; whoever looks need not.
+                    let is_problem = access != Access::WRITE_OK || self.running.is_none();
+                    self.findings.push(match is_problem {
+                        true => Finding::problem(subject, message, advice),
+                        false => Finding::note(subject, message, advice),
+                    });
                 }
             }
         }
@@ -148,6 +163,11 @@ impl Examination {
         let path = state_directory.join(FRESH_START);
         let Ok(how) = std::fs::read_to_string(&path) else { return };
         let subject = path.display().to_string();
+        if self.running.is_some() {
+            let message = "a start is under way";
+            self.findings.push(Finding::note(subject, message, "look again when it is done"));
+            return;
+        }
         self.findings.push(match how.is_empty() {
             true => {
                 let message = "a fresh start was broken off";

@@ -6,9 +6,10 @@ use arrow_array::RecordBatch;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_json::WriterBuilder;
 use arrow_json::writer::LineDelimited;
+use howdah_runtime::printable;
 use howdah_state::{ChangedRows, RowChange};
 use indicatif::HumanCount;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::fmt::Write as _;
 use std::io::Write;
 
@@ -146,7 +147,10 @@ fn words(batch: &RecordBatch) -> anyhow::Result<Vec<Vec<(String, String)>>> {
     let formatters = formatters.collect::<Result<Vec<_>, _>>().context("cannot show a row")?;
     let row = |row| {
         let named = schema.fields().iter().zip(&formatters);
-        named.map(|(field, it)| (field.name().clone(), it.value(row).to_string())).collect()
+        // A value stays on its line, and gives no orders to the terminal.
+        let shown =
+            |it: &ArrayFormatter<'_>| printable(&it.value(row).to_string()).replace('\n', "\\n");
+        named.map(|(field, it)| (field.name().clone(), shown(it))).collect()
     };
     Ok((0..batch.num_rows()).map(row).collect())
 }
@@ -157,30 +161,29 @@ fn lines(table: &str, rows: &ChangedRows, shown: usize) -> anyhow::Result<String
     let (before, after) = (objects(&rows.before)?, objects(&rows.after)?);
     let cells = keys.into_iter().zip(before.into_iter().zip(after));
     for (change, (key, (before, after))) in rows.changes.iter().zip(cells).take(shown) {
-        let mut line = json!({ "table": table, "change": change, "key": key });
-        if let Some(members) = line.as_object_mut() {
-            if *change != RowChange::Added {
-                members.insert("before".to_owned(), before);
-            }
-            if *change != RowChange::Removed {
-                members.insert("after".to_owned(), after);
-            }
+        // As text: a number that is read again may have more digits than a number here has. Writing to
+        // a string does not fail.
+        let (table, change_name) = (json!(table), json!(change));
+        let _ = write!(text, "{{\"table\":{table},\"change\":{change_name},\"key\":{key}");
+        if *change != RowChange::Added {
+            let _ = write!(text, ",\"before\":{before}");
         }
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "{line}");
+        if *change != RowChange::Removed {
+            let _ = write!(text, ",\"after\":{after}");
+        }
+        text.push_str("}\n");
     }
     Ok(text)
 }
 
-/// Each row as a JSON object, with its nulls.
-fn objects(batch: &RecordBatch) -> anyhow::Result<Vec<Value>> {
+/// Each row as the text of a JSON object, with its nulls.
+fn objects(batch: &RecordBatch) -> anyhow::Result<Vec<String>> {
     if batch.num_columns() == 0 {
-        return Ok(vec![json!({}); batch.num_rows()]);
+        return Ok(vec!["{}".to_owned(); batch.num_rows()]);
     }
     let builder = WriterBuilder::new().with_explicit_nulls(true);
     let mut writer = builder.build::<_, LineDelimited>(Vec::new());
     writer.write(batch).and_then(|()| writer.finish()).context("cannot write JSON")?;
-    let text = writer.into_inner();
-    let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    lines.map(serde_json::from_slice).collect::<Result<_, _>>().context("cannot read JSON")
+    let text = String::from_utf8(writer.into_inner()).context("JSON that is no text")?;
+    Ok(text.lines().map(str::to_owned).collect())
 }

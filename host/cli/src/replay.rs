@@ -2,11 +2,13 @@
 
 use crate::differences::{Differences, Output};
 use crate::directories::DirectoryArgs;
+use crate::environment;
 use crate::failure::{Failure, Result};
 use crate::operate::find_operator;
 use crate::progress::SharedBar;
 use crate::run::{engine, failure};
 use crate::wasi;
+use anyhow::Context;
 use howdah_pipeline::{PipelineConfig, Replay, ReplayFrom, ReplayOptions, replay};
 use indicatif::HumanCount;
 use std::io::Write;
@@ -18,7 +20,7 @@ use std::path::{Path, PathBuf};
 /// pipeline has, and with the new one. Each gets a copy of the state and sinks of its own; rows of
 /// output and state that differ are shown. The pipeline may be running: its state and its output are
 /// not touched. The end of what is read is the end of event time, so windows close. The clock of
-/// processing time stands still.
+/// processing time stands still. There must be room for a copy of the state.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   howdah replay q18.toml --from 41 --component new.wasm
@@ -62,14 +64,49 @@ pub(crate) struct Args {
     wasi: wasi::WasiArgs,
 }
 
-/// Removes a directory at the end, whatever comes.
-struct Removed<'a>(Option<&'a Path>);
+/// A directory that is removed at the end, also when Ctrl-C is the end.
+struct Temporary(PathBuf);
 
-impl Drop for Removed<'_> {
+impl Temporary {
+    fn new(state_directory: &Path) -> Result<Self> {
+        sweep(state_directory);
+        let directory = beside(state_directory, std::process::id());
+        let removed = directory.clone();
+        let end = move || {
+            // While threads still make files in it, some may come up behind.
+            for _ in 0..REMOVALS {
+                if std::fs::remove_dir_all(&removed).is_ok() {
+                    break;
+                }
+            }
+            environment::exit_at_once(130);
+        };
+        ctrlc::set_handler(end).context("cannot listen for Ctrl-C")?;
+        Ok(Self(directory))
+    }
+}
+
+impl Drop for Temporary {
     fn drop(&mut self) {
-        if let Some(directory) = self.0 {
-            // What cannot be removed is named by its path, and is nobody's.
-            let _ = std::fs::remove_dir_all(directory);
+        // What cannot be removed is swept by the next replay.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Attempts to remove a directory.
+const REMOVALS: usize = 100;
+
+/// Removes what replays have left that were killed.
+fn sweep(state_directory: &Path) {
+    let Some(parent) = state_directory.parent() else { return };
+    let named = beside(state_directory, 0);
+    let prefix = named.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let Some(prefix) = prefix.strip_suffix('0') else { return };
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let process = name.strip_prefix(prefix).and_then(|process| process.parse::<u32>().ok());
+        if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
+            let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
@@ -92,11 +129,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             )));
         }
         Some(directory) => directory.clone(),
-        None => beside(&config.state_directory),
+        None => beside(&config.state_directory, std::process::id()),
     };
-    let _removed = Removed(args.keep.is_none().then_some(&directory));
+    let _removed = match args.keep {
+        Some(_) => None,
+        None => Some(Temporary::new(&config.state_directory)?),
+    };
     let (to, component) = (args.to, args.component.clone());
-    let directory = directory.clone();
     let options = ReplayOptions { from, to, operator, component, directory };
     let engine = engine(args.wasi.permission())?;
     let bar = SharedBar::new("copying state");
@@ -105,10 +144,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     print(replayed.map_err(failure)?, args)
 }
 
-/// On the same file system, so that files are linked rather than copied where that can be.
-fn beside(state_directory: &Path) -> PathBuf {
+/// On the same file system: both runs link the files of the one copy of the state.
+fn beside(state_directory: &Path, process: u32) -> PathBuf {
     let name = state_directory.file_name().unwrap_or_default().to_string_lossy();
-    state_directory.with_file_name(format!("{name}.replay-{}", std::process::id()))
+    state_directory.with_file_name(format!("{name}.replay-{process}"))
 }
 
 fn print(replayed: Replay, args: &Args) -> Result<()> {

@@ -56,9 +56,8 @@ pub(crate) fn create(
     let action = || format!("cannot write {}", temporary.display());
     let written = File::create(&temporary).with_context(action).and_then(|file| {
         let mut file = write(BufWriter::new(file)).with_context(action)?;
-        file.flush().with_context(action)?;
-        std::fs::rename(&temporary, path)
-            .with_context(|| format!("cannot rename {} into place", temporary.display()))
+        file.flush().and_then(|()| file.get_ref().sync_all()).with_context(action)?;
+        put_in_place(&temporary, path, force)
     });
     if let Err(error) = written {
         // Best effort: the error that matters is the one being returned.
@@ -66,6 +65,19 @@ pub(crate) fn create(
         return Err(error.into());
     }
     Ok(())
+}
+
+/// Gives a file that is whole its name, which lasts. Without `force` none of that name may have come up.
+fn put_in_place(temporary: &Path, path: &Path, force: bool) -> anyhow::Result<()> {
+    let placed = if force {
+        std::fs::rename(temporary, path)
+    } else {
+        std::fs::hard_link(temporary, path).and_then(|()| std::fs::remove_file(temporary))
+    };
+    placed.with_context(|| format!("cannot give {} its name", path.display()))?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = File::open(parent.unwrap_or(Path::new(".")));
+    directory.and_then(|it| it.sync_all()).context("cannot sync the directory")
 }
 
 /// A writer for one of the formats.

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Watch a running pipeline: rows, lag, subtasks, checkpoints, state
 ///
 /// Subtasks come with the busiest first: the one that holds the pipeline up is busy, those before it
-/// are blocked, and those behind it idle. Ctrl-C ends it; the pipeline goes on.
+/// are blocked, and those behind it idle. Ctrl-C ends it, twice if the pipeline does not answer; the pipeline goes on.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   howdah top q18.toml
@@ -50,8 +50,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let (interrupt, interrupted) = bounded(1);
     let ask = move || {
-        // It was asked before.
-        let _ = interrupt.try_send(());
+        if interrupt.try_send(()).is_err() {
+            // It was asked before, and waits for an answer of the pipeline.
+            Screen::close();
+            environment::exit_at_once(130);
+        }
     };
     ctrlc::set_handler(ask).context("cannot listen for Ctrl-C")?;
     let screen = Screen::open()?;
@@ -75,6 +78,14 @@ impl Screen {
         screen.0.write_str("\x1b[?1049h")?;
         screen.0.hide_cursor()?;
         Ok(screen)
+    }
+
+    /// Gives back the terminal as it was.
+    fn close() {
+        let terminal = Term::stdout();
+        // One that is gone needs nothing.
+        let _ = terminal.show_cursor();
+        let _ = terminal.write_str("\x1b[?1049l");
     }
 
     /// Draws a frame now and then, until it is interrupted.
@@ -119,8 +130,6 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // A terminal that is gone needs nothing.
-        let _ = self.0.show_cursor();
-        let _ = self.0.write_str("\x1b[?1049l");
+        Self::close();
     }
 }

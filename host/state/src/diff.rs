@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 /// Rows that are handed out at a time.
 const BATCH_ROWS: usize = 1024;
+/// Bytes of values after which a batch ends.
+const BATCH_BYTES: usize = 16 << 20;
 
 /// What became of the row of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -124,7 +126,8 @@ impl StateDiff {
         let (mut changes, mut keys) = (Vec::new(), RowKeys::default());
         let columns = || self.shape.columns.iter().map(ValueColumn::new).collect::<Vec<_>>();
         let (mut before, mut after) = (columns(), columns());
-        while keys.len() < BATCH_ROWS {
+        let mut bytes = 0;
+        while keys.len() < BATCH_ROWS && bytes < BATCH_BYTES {
             let change = match (&self.before.head, &self.after.head) {
                 (None, None) => break,
                 (Some(_), None) => RowChange::Removed,
@@ -149,6 +152,7 @@ impl StateDiff {
             changes.push(change);
             push(&mut before, old.as_ref().map(|(_, row)| row))?;
             push(&mut after, new.as_ref().map(|(_, row)| row))?;
+            bytes = before.iter().chain(&after).map(ValueColumn::memory_bytes).sum();
         }
         match changes.is_empty() {
             true => Ok(None),

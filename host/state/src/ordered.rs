@@ -86,6 +86,8 @@ pub(crate) fn check_keys(table: &str, schema: TableSchema, pin: Pin) -> Result<u
             "table {table}: the row with the key {shown} {what}; restore from an earlier checkpoint"
         ))
     };
+    // Values are not read.
+    let schema = TableSchema { value: [].into(), ..schema };
     let mut rows = OrderedRows::new(schema, pin);
     let (mut count, mut before): (u64, Option<(u32, Vec<u8>)>) = (0, None);
     while let Some((group, FoundRow { key, hash, .. })) = rows.next()? {

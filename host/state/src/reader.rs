@@ -25,6 +25,8 @@ use std::sync::Arc;
 
 /// Rows that are put together at a time.
 const BATCH_ROWS: usize = 8192;
+/// Bytes of values after which a batch ends.
+const BATCH_BYTES: usize = 16 << 20;
 /// Attempts to read the latest snapshot while a pipeline moves on.
 const ATTEMPTS: usize = 5;
 
@@ -304,13 +306,16 @@ impl StateReader {
         loop {
             let mut keys = RowKeys::default();
             let mut values: Vec<ValueColumn> = schema.value.iter().map(ValueColumn::new).collect();
+            let mut bytes = 0;
             while keys.len() < BATCH_ROWS
+                && bytes < BATCH_BYTES
                 && let Some((group, FoundRow { key, hash, values: from, row, .. })) = rows.next()?
             {
                 keys.push(group, &key, hash)?;
                 for (column, from) in values.iter_mut().zip(from.iter()) {
                     column.push_from(from, row)?;
                 }
+                bytes = values.iter().map(ValueColumn::memory_bytes).sum();
             }
             if keys.len() == 0 {
                 return Ok(total);

@@ -462,7 +462,9 @@ fn check_states(bench: &Bench, undisturbed: &Bench, seed: u64) {
         tables.filter(|table| table.snapshot.is_some()).map(|it| it.name).collect::<BTreeSet<_>>()
     };
     let (known, expected) = (tables(bench), tables(undisturbed));
-    for name in known.union(&expected) {
+    // Of bids after the end of their auction those stay that come behind its timer: which they are
+    // depends on how two sources meet.
+    for name in known.union(&expected).filter(|name| !name.ends_with("__winners__bids")) {
         // One without a snapshot has no rows.
         let open = |bench: &Bench, tables: &BTreeSet<String>| {
             let open = || StateReader::open(&warehouse(bench), "default", name).expect("a table");

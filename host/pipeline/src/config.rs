@@ -656,7 +656,7 @@ fn nodes<'a>(root: &Section<'a>, kind: &str) -> Vec<Node<'a>> {
     };
     if entries.is_empty() || entries.iter().any(is_own) {
         all.refuse_unknown();
-        return vec![Node { section: all, name: None }];
+        return vec![Node { section: all.only(), name: None }];
     }
     let named = entries.into_iter().filter_map(|(name, _)| {
         let section = all.section(&name.value);

@@ -187,18 +187,24 @@ impl Kind {
         }
     }
 
+    /// Whether a table may be such a value.
+    pub(super) fn takes_table(self) -> bool {
+        match self {
+            Self::Text | Self::Boolean | Self::Integer(..) | Self::Choice(_) => false,
+            Self::Texts | Self::TextOrTexts | Self::Scalar => false,
+            Self::Any | Self::Table(_) | Self::TextOr(_) | Self::TextsOr(_) => true,
+            Self::Settings(_) | Self::Map(_) | Self::Nodes(_) => true,
+        }
+    }
+
     /// What stands behind a key of such a table; `None`: it has no such key.
     pub(super) fn of(self, name: &str) -> Option<Self> {
         match self {
             Self::Map(value) => Some(*value),
             Self::Settings(names) => names.contains(&name).then_some(Self::Scalar),
-            _ => {
-                let own = self.keys().iter().find(|key| key.name == name).map(|key| key.kind);
-                own.or(match self {
-                    Self::Nodes(keys) => Some(Self::Table(keys)),
-                    _ => None,
-                })
-            }
+            // Whatever it is called.
+            Self::Nodes(keys) => Some(Self::Table(keys)),
+            _ => self.keys().iter().find(|key| key.name == name).map(|key| key.kind),
         }
     }
 }

@@ -321,9 +321,14 @@ impl<'a> Section<'a> {
         self.document.line(value.span().start)
     }
 
-    /// Whether a table of nodes has this key of its own, so that it is no name.
+    /// Whether a table behind this key is the node's own, so that it is no name.
     pub(super) fn is_own(&self, key: &str) -> bool {
-        self.kind.keys().iter().any(|known| known.name == key)
+        self.kind.keys().iter().any(|known| known.name == key && known.kind.takes_table())
+    }
+
+    /// The one node, where it has no name.
+    pub(super) fn only(self) -> Self {
+        Self { kind: Kind::Table(self.kind.keys()), ..self }
     }
 
     /// Refuses keys that are not for this kind of source or sink, which `chooser` states.

@@ -432,8 +432,8 @@ fn all_that_is_wrong_with_a_file_is_told_in_its_order() {
             "q18.toml:3: `parallelism` is 0; it must be 1 to 256",
             "q18.toml:4: `tenant` is `a b`; a name has 1 to 64 letters, digits, `_` and `-`",
             "q18.toml:6: there is no source or operator `cuont`; did you mean `count`?",
-            "q18.toml:7: `type` in [sink.counts] is `nul`; it must be files, paimon, stdout or null; did you \
-             mean `null`?",
+            "q18.toml:7: `type` in [sink.counts] is `nul`; it must be files, paimon, stdout, null or \
+             kafka; did you mean `null`?",
             "q18.toml:12: [operator.count] lacks `component`",
             "q18.toml:13: leave `name` out: the operator is called `count`",
             "q18.toml:20: unknown key `colums` in [operator.join.inputs.right]; did you mean \

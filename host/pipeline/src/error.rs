@@ -30,6 +30,9 @@ pub enum ErrorKind {
     Storage,
     /// What a connector talks to, such as a broker, failed or refused: mend it and run again.
     External,
+    /// What a connector talks to cannot be reached, or does not answer in time: run again once it
+    /// does. A pipeline that ran is started again.
+    Unreachable,
     /// The host failed; this is a defect of howdah.
     Internal,
 }

@@ -5,11 +5,11 @@ use crate::error::{Error, ErrorKind};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// What to do when the operator fails.
+/// What to do when the operator fails, or what a connector talks to cannot be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RestartPolicy {
-    /// Restarts in one window; after as many, the next failure stops the pipeline. 0: the first
-    /// failure does.
+    /// Restarts in one window; after as many, the next failure of the operator stops the pipeline.
+    /// 0: the first failure does. An outage is waited for, however often it takes.
     pub limit: u32,
     /// The window, in milliseconds.
     pub window_ms: u64,
@@ -49,6 +49,8 @@ pub struct Restarts {
     policy: RestartPolicy,
     /// When the pipeline was restarted in this window; oldest first.
     times: VecDeque<Instant>,
+    /// The same because of outages.
+    outages: VecDeque<Instant>,
     /// What it failed with first in this window.
     cause: Option<Error>,
 }
@@ -56,7 +58,7 @@ pub struct Restarts {
 impl Restarts {
     /// None so far.
     pub fn new(policy: RestartPolicy) -> Self {
-        Self { policy, times: VecDeque::new(), cause: None }
+        Self { policy, times: VecDeque::new(), outages: VecDeque::new(), cause: None }
     }
 
     /// The pipeline has failed with `error`. How long to wait until it is started again, from its
@@ -64,28 +66,46 @@ impl Restarts {
     ///
     /// # Errors
     /// What it failed with first in this window, when it is not started again: there were too
-    /// many restarts, or the failure is none that another start could mend. Only failures of the
-    /// operator are; what a file lacks, or a disk, is lacking the next time too.
+    /// many restarts, or the failure is none that another start could mend. Failures of the operator
+    /// are, and outages of what a connector talks to; what a file lacks, or a disk, is lacking the
+    /// next time too, and whoever writes in our place goes on to.
     pub fn after(&mut self, error: Error) -> Result<Duration, Error> {
         self.after_at(error, clock::now())
     }
 
     /// How often it was started again in this window.
     pub fn count(&self) -> usize {
-        self.times.len()
+        self.times.len() + self.outages.len()
     }
 
     fn after_at(&mut self, error: Error, now: Instant) -> Result<Duration, Error> {
+        self.forget(now);
+        match error.kind() {
+            _ if self.policy.limit == 0 => Err(error),
+            ErrorKind::Operator => self.failed(error, now),
+            ErrorKind::Unreachable => {
+                let wait = self.backoff(self.outages.len());
+                self.outages.push_back(now);
+                Ok(wait)
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// Forgets restarts that were before the window.
+    fn forget(&mut self, now: Instant) {
         let window = Duration::from_millis(self.policy.window_ms);
-        while self.times.front().is_some_and(|time| now.duration_since(*time) > window) {
-            self.times.pop_front();
+        for times in [&mut self.times, &mut self.outages] {
+            while times.front().is_some_and(|time| now.duration_since(*time) > window) {
+                times.pop_front();
+            }
         }
         if self.times.is_empty() {
             self.cause = None;
         }
-        if error.kind() != ErrorKind::Operator || self.policy.limit == 0 {
-            return Err(error);
-        }
+    }
+
+    fn failed(&mut self, error: Error, now: Instant) -> Result<Duration, Error> {
         let limit = usize::try_from(self.policy.limit).unwrap_or(usize::MAX);
         let restarts = self.times.len();
         if restarts >= limit {
@@ -97,9 +117,14 @@ impl Restarts {
         }
         self.cause.get_or_insert(error);
         self.times.push_back(now);
+        Ok(self.backoff(restarts))
+    }
+
+    /// The wait after so many restarts.
+    fn backoff(&self, restarts: usize) -> Duration {
         let doubled = u32::try_from(restarts).ok().and_then(|n| 1_u64.checked_shl(n));
         let wait_ms = self.policy.backoff_ms.saturating_mul(doubled.unwrap_or(u64::MAX));
-        Ok(Duration::from_millis(wait_ms.min(self.policy.backoff_limit_ms)))
+        Duration::from_millis(wait_ms.min(self.policy.backoff_limit_ms))
     }
 }
 
@@ -130,6 +155,16 @@ mod tests {
     }
 
     #[test]
+    fn an_outage_is_waited_for_however_often_and_is_no_failure_of_the_operator() {
+        let (mut restarts, now) = (Restarts::new(POLICY), clock::now());
+        let outage = || Error::new(ErrorKind::Unreachable, "no broker");
+        let waits: Vec<_> = (0..9).map(|_| waits_ms(restarts.after_at(outage(), now))).collect();
+        assert_eq!(waits[..4], [100, 200, 300, 300]);
+        assert_eq!(waits_ms(restarts.after_at(trap(1), now)), 100);
+        assert_eq!(restarts.count(), 10);
+    }
+
+    #[test]
     fn a_restart_counts_within_its_window_only() {
         let (mut restarts, now) = (Restarts::new(POLICY), clock::now());
         let at = |ms| now + Duration::from_millis(ms);
@@ -141,7 +176,8 @@ mod tests {
 
     #[test]
     fn other_failures_are_no_reason_to_start_again() {
-        for kind in [ErrorKind::Input, ErrorKind::Storage, ErrorKind::Corrupt, ErrorKind::Locked] {
+        use ErrorKind::{Corrupt, External, Input, Locked, Storage};
+        for kind in [Input, Storage, Corrupt, Locked, External] {
             let error = Restarts::new(POLICY).after(Error::new(kind, "no")).expect_err("final");
             assert_eq!(error.to_string(), "no");
         }

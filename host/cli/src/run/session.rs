@@ -10,7 +10,7 @@ use crate::serve::Health;
 use anyhow::anyhow;
 use crossbeam_channel::{Receiver, select};
 use howdah_pipeline::{
-    Checkpoint, Checkpoints, Components, ControlRequest, ControlServer, Event, Handle,
+    Checkpoint, Checkpoints, Components, ControlRequest, ControlServer, ErrorKind, Event, Handle,
     HeldCheckpoint, Pipeline, PipelineConfig, Responder, Restarts, StartFrom, StartOptions,
     Summary, write_savepoint,
 };
@@ -135,9 +135,15 @@ impl<'a> Session<'a> {
                 // Nobody reads what is printed.
                 Ended::Unheard(failure) => return Err(failure),
                 Ended::Refused(error) => {
-                    if !self.go_back(&error)? {
+                    if self.go_back(&error)? {
+                        continue;
+                    }
+                    // What was there before may be there again.
+                    let ran = self.restarts.count() > 0;
+                    if !ran || error.kind() != ErrorKind::Unreachable {
                         return Err(failure(error));
                     }
+                    self.restart(error, None)?;
                 }
                 Ended::Failed(error) => {
                     if self.go_back(&error)? {

@@ -3,9 +3,10 @@
 use super::Located;
 use super::keys::{Key, Kind, optional};
 use super::section::Section;
+use std::fmt;
 
 /// A topic and how it is reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct KafkaConfig {
     /// Brokers to begin with, as `host:port`, separated by commas.
     pub brokers: Located<String>,
@@ -13,6 +14,28 @@ pub struct KafkaConfig {
     pub topic: Located<String>,
     /// Settings of the client (librdkafka), by name.
     pub properties: Vec<(Located<String>, String)>,
+}
+
+impl KafkaConfig {
+    /// A setting of the client, as far as it is stated.
+    #[cfg(feature = "kafka")]
+    pub(crate) fn property(&self, name: &str) -> Option<&str> {
+        let found = self.properties.iter().find(|(known, _)| known.value == name);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+/// Values of settings may be secret.
+impl fmt::Debug for KafkaConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> =
+            self.properties.iter().map(|(name, _)| name.value.as_str()).collect();
+        f.debug_struct("KafkaConfig")
+            .field("brokers", &self.brokers)
+            .field("topic", &self.topic)
+            .field("properties", &names)
+            .finish()
+    }
 }
 
 /// A topic that is read.
@@ -75,7 +98,6 @@ const SETTINGS: &[&str] = &[
     "batch.size",
     "broker.address.family",
     "client.id",
-    "client.rack",
     "compression.codec",
     "compression.type",
     "connections.max.idle.ms",
@@ -138,12 +160,30 @@ pub(super) fn kafka(section: &Section<'_>) -> Option<KafkaConfig> {
     let brokers = section.required_text("brokers");
     let topic = section.required_text("topic");
     let properties = properties(&section.section("properties"));
+    for (name, value) in &properties {
+        if let Some(problem) = not_built_in(&name.value, value) {
+            section.problem(name.line, problem);
+        }
+    }
     if cfg!(not(feature = "kafka")) {
         let problem = "this howdah was built without Kafka; build it with --features kafka";
         section.problem(section.line(), problem);
         return None;
     }
     Some(KafkaConfig { brokers: brokers?, topic: topic?, properties })
+}
+
+/// What the client is built without, and the way out.
+fn not_built_in(name: &str, value: &str) -> Option<String> {
+    let is = |known: &[&str]| known.iter().any(|known| known.eq_ignore_ascii_case(value));
+    let (what, way_out) = match name {
+        "security.protocol" if is(&["ssl", "sasl_ssl"]) => {
+            ("TLS", "take a listener without it, or put a proxy that speaks it before the brokers")
+        }
+        "sasl.mechanism" | "sasl.mechanisms" if !is(&["plain"]) => ("this mechanism", "take PLAIN"),
+        _ => return None,
+    };
+    Some(format!("`{name}` is \"{value}\", and this howdah is built without {what}; {way_out}"))
 }
 
 /// Settings of the client; a number or a boolean is as good as its text.

@@ -483,3 +483,39 @@ fn two_sinks_on_standard_output_are_refused() {
         "q18.toml:7: sink `late` writes to standard output, as `counts` does; one can"
     );
 }
+
+/// What is wrong with a pipeline that reads a topic with these settings.
+#[cfg(feature = "kafka")]
+fn topic_with(properties: &str) -> Result<PipelineConfig> {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("o.wasm"), "").expect("written");
+    let text = format!(
+        "name = \"q\"\n[source]\nconnector = \"kafka\"\nbrokers = \"b:1\"\ntopic = \"t\"\n\
+         [source.properties]\n{properties}\n[operator]\nname = \"o\"\ncomponent = \"o.wasm\"\n\
+         [sink]\ntype = \"null\"\n"
+    );
+    PipelineConfig::parse(&directory.path().join("q.toml"), &text)
+}
+
+#[cfg(feature = "kafka")]
+#[test]
+fn what_the_client_of_kafka_is_built_without_is_refused_with_its_line() {
+    for (properties, what) in [
+        ("\"security.protocol\" = \"SASL_SSL\"", "built without TLS"),
+        ("\"sasl.mechanism\" = \"SCRAM-SHA-256\"", "take PLAIN"),
+        ("\"client.rack\" = \"a\"", "client.rack"),
+    ] {
+        let error = topic_with(properties).expect_err("refused").to_string();
+        assert!(error.contains(":7: ") && error.contains(what), "{error}");
+    }
+    let plain = "\"security.protocol\" = \"sasl_plaintext\"\n\"sasl.mechanism\" = \"PLAIN\"";
+    topic_with(plain).expect("taken");
+}
+
+#[cfg(feature = "kafka")]
+#[test]
+fn values_of_settings_of_kafka_are_not_shown() {
+    let config = topic_with("\"sasl.password\" = \"secret\"").expect("a configuration");
+    let shown = format!("{config:?}");
+    assert!(shown.contains("sasl.password") && !shown.contains("secret"), "{shown}");
+}

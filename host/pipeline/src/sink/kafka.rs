@@ -186,7 +186,7 @@ struct Marker {
 
 impl Marker {
     fn new(topic: &SinkTopicConfig, identity: &str) -> Result<Self> {
-        let mut client = kafka::client(&topic.kafka);
+        let mut client = kafka::client(&topic.kafka, &[]);
         client
             .set("group.id", identity)
             .set("enable.auto.commit", "false")
@@ -240,7 +240,7 @@ impl Topic {
     /// With an identity it has transactions, and the producers that had it before are fenced.
     fn open(config: &SinkTopicConfig, identity: Option<&str>) -> Result<Self> {
         let wrong = |error: KafkaError| failed("write", &config.kafka, &error);
-        let mut client = kafka::client(&config.kafka);
+        let mut client = kafka::client(&config.kafka, &[]);
         client.set("enable.idempotence", "true");
         if let Some(identity) = identity {
             client.set("transactional.id", identity);

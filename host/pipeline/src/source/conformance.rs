@@ -91,7 +91,7 @@ pub(super) fn rest(source: &mut dyn Source, limit: usize) -> Vec<Row> {
     }
 }
 
-fn rows_of(batch: &SourceBatch) -> Vec<Row> {
+pub(super) fn rows_of(batch: &SourceBatch) -> Vec<Row> {
     let text = |batch: &RecordBatch| {
         let mut text = Vec::new();
         let mut writer = arrow_json::LineDelimitedWriter::new(&mut text);

@@ -7,13 +7,15 @@ mod partition;
 use super::plan::{FileColumn, FileShape, Plan};
 use super::{Next, Progress, Source};
 use crate::checkpoint::SourcePosition;
+use crate::clock;
 use crate::config::{KafkaFormat, KafkaStart, Located, SourceConfig, TopicConfig};
 use crate::connector::Kept;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kafka::{self, Quiet, REQUEST_TIMEOUT, failed};
 use decode::METADATA;
 use howdah_state::ColumnType;
-use partition::Partition;
+use partition::{Partition, Place};
+use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::{Offset, TopicPartitionList};
@@ -26,6 +28,9 @@ use std::time::Duration;
 const CONNECTOR: &str = "kafka";
 /// How soon to ask again when no message is there.
 const IDLE_WAIT: Duration = Duration::from_millis(5);
+/// Messages of all partitions that the client may hold before they are read, and at least of each.
+const PREFETCH_KIB: usize = 65_536;
+const PREFETCH_LEAST_KIB: usize = 1_024;
 
 /// What a checkpoint keeps beside the number of rows: offsets by partition.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -37,6 +42,9 @@ struct Stored {
     /// Where each ends, unless it goes on for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     end: Option<BTreeMap<i32, i64>>,
+    /// The highest event time of each that has had one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    latest: BTreeMap<i32, i64>,
 }
 
 /// What is known of the columns before a message is read: those that the pipeline file states.
@@ -64,10 +72,14 @@ pub(super) struct KafkaSource {
     topic: TopicConfig,
     consumer: Arc<BaseConsumer<Quiet>>,
     partitions: Vec<Partition>,
+    /// How long a partition that is at its end is waited for; `None`: for ever.
+    idle_after: Option<Duration>,
     /// Messages that were read since the beginning.
     rows: u64,
     /// Bytes of them that this run read.
     bytes: u64,
+    /// Whether the brokers could not be reached since the last messages.
+    cut_off: bool,
 }
 
 impl KafkaSource {
@@ -83,52 +95,84 @@ impl KafkaSource {
             Kept::Position.read::<Stored>(CONNECTOR, &position.at)
         };
         let stored = position.map(read).transpose()?;
-        let consumer = consumer(topic)?;
-        let ranges = ranges(&consumer, topic)?;
+        let numbers = kafka::partitions(consumer(topic, 1)?.client(), &topic.kafka)?;
+        let consumer = consumer(topic, numbers.len())?;
+        let ranges = ranges(&consumer, topic, &numbers)?;
         let starts = starts(topic, &ranges, stored.as_ref())?;
-        let ends = match stored.and_then(|stored| stored.end) {
-            Some(ends) => Some(ends),
-            None if topic.bounded => {
-                Some(ranges.iter().map(|(number, range)| (*number, range.high)).collect())
-            }
-            None => None,
-        };
+        let (ends, latest) = stored.map_or((None, BTreeMap::new()), |it| (it.end, it.latest));
+        let highs = || ranges.iter().map(|(number, range)| (*number, range.high)).collect();
+        let ends = topic.bounded.then(|| ends.unwrap_or_else(highs));
         assign(&consumer, topic, &starts)?;
         let partition = |(number, next): (&i32, &i64)| {
             let queue = consumer.split_partition_queue(&topic.kafka.topic.value, *number);
             let queue = queue.ok_or_else(|| {
                 Error::internal(format!("Kafka gives no queue for partition {number}"))
             })?;
-            // A partition that came after the end was set is not part of a bounded source.
-            let end = ends.as_ref().map(|ends| ends.get(number).copied().unwrap_or(0));
-            Ok(Partition::new(config, topic, plan, *number, queue, *next, end))
+            let place = Place {
+                number: *number,
+                next: *next,
+                // One that came after the end was set is not part of a bounded source.
+                end: ends.as_ref().map(|ends| ends.get(number).copied().unwrap_or(0)),
+                latest: latest.get(number).copied(),
+            };
+            Ok(Partition::new(config, topic, plan, queue, place))
         };
         let partitions = starts.iter().map(partition).collect::<Result<_>>()?;
         resume(&consumer, topic, &starts)?;
-        let rows = position.map_or(0, |position| position.rows);
-        Ok(Self { topic: topic.clone(), consumer, partitions, rows, bytes: 0 })
+        let idle_after = (config.idle_after_ms > 0).then_some(config.idle_after_ms);
+        Ok(Self {
+            topic: topic.clone(),
+            consumer,
+            partitions,
+            idle_after: idle_after.map(Duration::from_millis),
+            rows: position.map_or(0, |position| position.rows),
+            bytes: 0,
+            cut_off: false,
+        })
     }
 
     /// Serves the client; what it tells of brokers passes, or ends the run.
-    fn serve(&self) -> Result<()> {
-        match self.consumer.poll(Duration::ZERO) {
-            Some(Err(error)) => self.judge(&error),
+    fn serve(&mut self) -> Result<()> {
+        let error = match self.consumer.poll(Duration::ZERO) {
+            None => return Ok(()),
+            Some(Err(error)) => error,
             // Messages go to the queues of their partitions.
-            Some(Ok(_)) => Err(Error::internal("Kafka gave a message past its partition's queue")),
-            None => Ok(()),
-        }
+            Some(Ok(_)) => {
+                return Err(Error::internal("Kafka gave a message past its partition's queue"));
+            }
+        };
+        self.judge(&error)
     }
 
-    fn judge(&self, error: &KafkaError) -> Result<()> {
+    fn judge(&mut self, error: &KafkaError) -> Result<()> {
         if let KafkaError::PartitionEOF(_) = error {
             return Ok(());
         }
         if let Some(code) = error.rdkafka_error_code().filter(|code| kafka::is_passing(*code)) {
-            let topic = self.topic.kafka.topic.value.as_str();
-            tracing::warn!(topic, %code, "the brokers cannot be reached; waiting for them");
+            if !std::mem::replace(&mut self.cut_off, true) {
+                let topic = self.topic.kafka.topic.value.as_str();
+                tracing::warn!(topic, %code, "the brokers cannot be reached; waiting for them");
+            }
             return Ok(());
         }
         Err(failed("read", &self.topic.kafka, error))
+    }
+
+    /// Where the client is in each partition: what it has passed is read, or is no message.
+    fn reached(&self) -> BTreeMap<i32, i64> {
+        let position = self.consumer.position().inspect_err(|error| {
+            tracing::debug!(%error, "the client knows no position");
+        });
+        let offset = |(partition, offset)| match offset {
+            Offset::Offset(offset) => Some((partition, offset)),
+            _ => None,
+        };
+        let elements = position.iter().flat_map(|list| {
+            let elements = list.elements();
+            let place = elements.iter().map(|element| (element.partition(), element.offset()));
+            place.collect::<Vec<_>>()
+        });
+        elements.filter_map(offset).collect()
     }
 }
 
@@ -147,6 +191,11 @@ impl Source for KafkaSource {
                     continue;
                 }
             };
+            // Of those that are as far, each has its turn: sorting keeps their order.
+            if let Some(from_here) = self.partitions.get_mut(index..) {
+                from_here.rotate_left(1);
+            }
+            self.cut_off = false;
             self.rows += read.messages;
             self.bytes += read.bytes;
             return Ok(Next::Batch(read.batch));
@@ -160,24 +209,39 @@ impl Source for KafkaSource {
     }
 
     fn position(&self) -> Result<SourcePosition> {
-        let next = self.partitions.iter().map(|partition| (partition.number(), partition.next()));
-        let ends = |partition: &Partition| Some((partition.number(), partition.end()?));
+        let reached = self.reached();
+        let next = |partition: &Partition| {
+            let number = partition.number();
+            (number, partition.next(reached.get(&number).copied()))
+        };
+        let end = |partition: &Partition| Some((partition.number(), partition.end()?));
+        let latest = |partition: &Partition| Some((partition.number(), partition.latest()?));
         let stored = Stored {
             topic: self.topic.kafka.topic.value.clone(),
-            next: next.collect(),
-            end: self.partitions.iter().map(ends).collect(),
+            next: self.partitions.iter().map(next).collect(),
+            end: self.partitions.iter().map(end).collect(),
+            latest: self.partitions.iter().filter_map(latest).collect(),
         };
         SourcePosition::new(CONNECTOR, self.rows, &stored)
     }
 
     fn event_time_limit(&self) -> Option<i64> {
-        let behind = self.partitions.iter().filter(|partition| !partition.at_end());
-        behind.map(Partition::latest).min()
+        let now = clock::now();
+        self.partitions.iter().filter_map(|it| it.holds_back(now, self.idle_after)).min()
     }
 }
 
-fn consumer(topic: &TopicConfig) -> Result<Arc<BaseConsumer<Quiet>>> {
-    let mut client = kafka::client(&topic.kafka);
+/// The client of a topic with so many partitions.
+fn consumer(topic: &TopicConfig, partitions: usize) -> Result<Arc<BaseConsumer<Quiet>>> {
+    let consumer = settings(topic, partitions).create_with_context(Quiet);
+    consumer.map(Arc::new).map_err(|error| failed("open", &topic.kafka, &error))
+}
+
+fn settings(topic: &TopicConfig, partitions: usize) -> ClientConfig {
+    // The library has it for each queue, and so for each partition.
+    let prefetch_kib = (PREFETCH_KIB / partitions.max(1)).max(PREFETCH_LEAST_KIB).to_string();
+    let mut client =
+        kafka::client(&topic.kafka, &[("queued.max.messages.kbytes", prefetch_kib.as_str())]);
     client
         // Wanted by the library; nothing is committed to it.
         .set("group.id", "howdah")
@@ -187,8 +251,7 @@ fn consumer(topic: &TopicConfig) -> Result<Arc<BaseConsumer<Quiet>>> {
         .set("isolation.level", "read_committed")
         // Rows that are gone are an error, never skipped.
         .set("auto.offset.reset", "error");
-    let consumer = client.create_with_context(Quiet);
-    consumer.map(Arc::new).map_err(|error| failed("open", &topic.kafka, &error))
+    client
 }
 
 /// Which offsets a partition has.
@@ -199,32 +262,19 @@ struct Range {
     high: i64,
 }
 
-/// The partitions of the topic.
-fn ranges(consumer: &BaseConsumer<Quiet>, topic: &TopicConfig) -> Result<BTreeMap<i32, Range>> {
+/// Which offsets the partitions have.
+fn ranges(
+    consumer: &BaseConsumer<Quiet>,
+    topic: &TopicConfig,
+    numbers: &[i32],
+) -> Result<BTreeMap<i32, Range>> {
     let name = topic.kafka.topic.value.as_str();
-    let wrong = |error: KafkaError| failed("open", &topic.kafka, &error);
-    let metadata = consumer.fetch_metadata(Some(name), REQUEST_TIMEOUT).map_err(wrong)?;
-    let found = metadata.topics().iter().find(|found| found.name() == name);
-    let partitions = match found {
-        Some(found) => {
-            if let Some(code) = found.error() {
-                return Err(wrong(KafkaError::MetadataFetch(code.into())));
-            }
-            found.partitions()
-        }
-        None => &[],
+    let range = |number: &i32| {
+        let found = consumer.fetch_watermarks(name, *number, REQUEST_TIMEOUT);
+        let (low, high) = found.map_err(|error| failed("open", &topic.kafka, &error))?;
+        Ok((*number, Range { low, high }))
     };
-    if partitions.is_empty() {
-        let error = rdkafka::types::RDKafkaErrorCode::UnknownTopic;
-        return Err(wrong(KafkaError::MetadataFetch(error)));
-    }
-    let range = |partition: &rdkafka::metadata::MetadataPartition| {
-        let number = partition.id();
-        let (low, high) =
-            consumer.fetch_watermarks(name, number, REQUEST_TIMEOUT).map_err(wrong)?;
-        Ok((number, Range { low, high }))
-    };
-    partitions.iter().map(range).collect()
+    numbers.iter().map(range).collect()
 }
 
 /// Where each partition is read from. Refuses a position that the topic no longer has.

@@ -157,6 +157,11 @@ impl Plan {
         &self.filter
     }
 
+    /// The column with the event time, of those that are read.
+    pub(super) fn event_time(&self) -> Option<usize> {
+        self.event_time
+    }
+
     /// What is wanted and the event times, from the columns that were read.
     pub(super) fn project(
         &self,

@@ -1,6 +1,6 @@
 //! Puts rows together from values: filter first, all columns or none.
 
-use super::column_builder::{ColumnBuilder, Value, ValueError};
+use super::column_builder::{ColumnBuilder, Scalar, Value, ValueError};
 use super::plan::Plan;
 use super::{READ_FACTOR, SourceBatch};
 use crate::error::Result;
@@ -21,13 +21,37 @@ pub(super) struct Rows {
     lines: Vec<u64>,
     filtered: usize,
     rejected: usize,
+    /// Whether event times are wanted of rows, too, that the filter keeps out.
+    times_of_filtered: bool,
+    /// The highest of these.
+    latest_filtered: Option<i64>,
 }
 
 impl Rows {
     pub(super) fn new(plan: Arc<Plan>, capacity: usize) -> Self {
         let builder = |column: &howdah_state::Column| ColumnBuilder::new(column.clone(), capacity);
         let builders = plan.columns().iter().map(builder).collect();
-        Self { plan, builders, lines: Vec::with_capacity(capacity), filtered: 0, rejected: 0 }
+        Self {
+            plan,
+            builders,
+            lines: Vec::with_capacity(capacity),
+            filtered: 0,
+            rejected: 0,
+            times_of_filtered: false,
+            latest_filtered: None,
+        }
+    }
+
+    /// The same, reading event times of rows, too, that the filter keeps out.
+    #[cfg(feature = "kafka")]
+    pub(super) fn with_times_of_filtered(self) -> Self {
+        Self { times_of_filtered: true, ..self }
+    }
+
+    /// The highest event time of the rows that the filter kept out, as far as they have one.
+    #[cfg(feature = "kafka")]
+    pub(super) fn latest_filtered(&self) -> Option<i64> {
+        self.latest_filtered
     }
 
     /// Appends the row of a line; `value` gives the value of a column of the plan. A row that the
@@ -46,6 +70,9 @@ impl Rows {
                 return Err(BadValue { reason: describe(&column, error), column });
             }
             if filter.get(index).is_some_and(|wanted| !builder.last_is(wanted)) {
+                if self.times_of_filtered {
+                    self.note_time(index, &mut value);
+                }
                 self.truncate();
                 self.filtered += 1;
                 return Ok(());
@@ -85,6 +112,18 @@ impl Rows {
         let lines = Lines::new(rejects.origin(), lines);
         let rejected = rejects.take();
         Ok(SourceBatch { rows, row_kinds: None, event_times, lines, filtered, rejected })
+    }
+
+    /// Notes the event time of a row of which the columns up to this one are read.
+    fn note_time<'v>(&mut self, read: usize, value: &mut impl FnMut(usize) -> Value<'v>) {
+        let Some(column) = self.plan.event_time() else { return };
+        let Some(builder) = self.builders.get_mut(column) else { return };
+        if column > read && builder.append(value(column)).is_err() {
+            return;
+        }
+        if let Some(Scalar::Int64(time)) = builder.last() {
+            self.latest_filtered = self.latest_filtered.max(Some(time));
+        }
     }
 
     fn read(&self) -> usize {

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::config::PipelineConfig;
+use crate::source::Wanted;
 use crate::source::conformance::{Row, check, rest};
-use crate::source::{Share, Wanted};
 use crate::{ErrorKind, clock};
 use howdah_state::Column;
 use rdkafka::ClientConfig;
@@ -54,6 +54,15 @@ impl Brokers {
         fields: &[Column],
         position: Option<&SourcePosition>,
     ) -> Result<Box<dyn Source>> {
+        Ok(Box::new(self.open_topic(source, fields, position)?))
+    }
+
+    fn open_topic(
+        &self,
+        source: &str,
+        fields: &[Column],
+        position: Option<&SourcePosition>,
+    ) -> Result<KafkaSource> {
         let config = self.config(source);
         let source = &config.sources[0];
         let shape = crate::source::inspect(source, &config.directories)?;
@@ -65,7 +74,8 @@ impl Brokers {
         };
         let wanted: Vec<Wanted> = fields.iter().map(wanted).collect();
         let plan = Plan::resolve(&config.file, source, &wanted, &shape)?;
-        crate::source::open(source, &config.directories, Arc::new(plan), Share::WHOLE, position)
+        let topic = source.topic.as_ref().expect("a topic");
+        KafkaSource::open(source, topic, &Arc::new(plan), position)
     }
 }
 
@@ -171,20 +181,126 @@ fn a_run_without_a_checkpoint_may_begin_at_the_end() {
     assert!(rows[0].0.contains("\"id\":5"), "{rows:?}");
 }
 
+/// Asks for rows until the source's limit of event times is this.
+fn wait_for_limit(source: &mut dyn Source, limit: Option<i64>) {
+    let until = clock::now() + REQUEST_TIMEOUT;
+    while source.event_time_limit() != limit {
+        assert!(clock::now() < until, "the limit is {:?}", source.event_time_limit());
+        rest(source, 10);
+    }
+}
+
 #[test]
-fn the_partition_that_is_behind_holds_the_watermark_back() {
-    let brokers = Brokers::new(2);
+fn the_partition_that_is_behind_holds_the_watermark_back_at_its_end_too() {
+    let brokers = Brokers::new(3);
     send_ids(&brokers, 0, 0..40);
     send_ids(&brokers, 1, 0..4);
     let mut source = brokers.open("event-time = \"at\"", &fields(), None).expect("opened");
-    assert_eq!(source.event_time_limit(), Some(i64::MIN), "nothing is known of either");
+    assert_eq!(source.event_time_limit(), Some(i64::MIN), "nothing is known of any");
     read(&mut *source, 44);
-    let until = clock::now() + REQUEST_TIMEOUT;
-    // At the end of both nothing is waited for.
-    while source.event_time_limit().is_some() && clock::now() < until {
-        rest(&mut *source, 10);
+    // The third has never had a row, and none is there.
+    wait_for_limit(&mut *source, Some(1_003));
+    send_ids(&brokers, 0, 40..50);
+    read(&mut *source, 10);
+    assert_eq!(source.event_time_limit(), Some(1_003), "the second is at its end, and behind");
+    send_ids(&brokers, 1, 4..30);
+    read(&mut *source, 26);
+    assert_eq!(source.event_time_limit(), Some(1_029));
+    // It is behind after a restart, too.
+    let position = source.position().expect("a position");
+    let source = brokers.open("event-time = \"at\"", &fields(), Some(&position));
+    wait_for_limit(&mut *source.expect("opened"), Some(1_029));
+}
+
+#[test]
+fn a_partition_without_rows_for_long_holds_nothing_back() {
+    let brokers = Brokers::new(2);
+    send_ids(&brokers, 0, 0..40);
+    send_ids(&brokers, 1, 0..4);
+    let source = "event-time = \"at\"\nidle-after-ms = 1";
+    let mut source = brokers.open(source, &fields(), None).expect("opened");
+    read(&mut *source, 44);
+    wait_for_limit(&mut *source, None);
+}
+
+#[test]
+fn a_partition_of_filtered_rows_is_as_far_as_these() {
+    let brokers = Brokers::new(2);
+    send_ids(&brokers, 0, 7..8);
+    send_ids(&brokers, 1, 20..30);
+    let source = "event-time = \"at\"\n[source.filter]\nid = 7";
+    let mut source = brokers.open(source, &fields(), None).expect("opened");
+    wait_for_limit(&mut *source, Some(1_007));
+    send_ids(&brokers, 0, 70..80);
+    wait_for_limit(&mut *source, Some(1_029));
+}
+
+#[test]
+fn partitions_take_turns() {
+    let brokers = Brokers::new(2);
+    send_ids(&brokers, 0, 0..600);
+    send_ids(&brokers, 1, 1_000..1_010);
+    let mut source = brokers.open("", &fields(), None).expect("opened");
+    let mut rows = Vec::new();
+    while !rows.iter().any(|row: &Row| row.0.contains("\"id\":1000,")) {
+        match source.next(3).expect("read") {
+            Next::Batch(batch) => rows.extend(crate::source::conformance::rows_of(&batch)),
+            Next::Idle(_) => std::thread::yield_now(),
+            Next::End => panic!("an end"),
+        }
     }
-    assert_eq!(source.event_time_limit(), None);
+    assert!(rows.len() < 600, "the first partition was read to its end before");
+}
+
+#[test]
+fn an_error_behind_messages_is_told_after_them() {
+    let brokers = Brokers::new(1);
+    send_ids(&brokers, 0, 0..5);
+    let mut source = brokers.open("", &fields(), None).expect("opened");
+    read(&mut *source, 5);
+    send_ids(&brokers, 0, 5..6);
+    // The client tells of it once.
+    let refused = rdkafka::types::RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
+    brokers.0.request_errors(rdkafka::types::RDKafkaApiKey::Fetch, &[refused]);
+    // It takes its time, and messages are there by then.
+    (6..30).for_each(|id| send_ids(&brokers, 0, id..id + 1));
+    let until = clock::now() + REQUEST_TIMEOUT;
+    let error = loop {
+        assert!(clock::now() < until, "no error");
+        if let Err(error) = source.next(10) {
+            break error;
+        }
+    };
+    assert!(error.to_string().contains("let this user do so"), "{error}");
+}
+
+#[test]
+fn all_partitions_together_hold_as_much_as_one_would() {
+    let brokers = Brokers::new(1);
+    let config = brokers.config("");
+    let topic = config.sources[0].topic.as_ref().expect("a topic");
+    let prefetch = |partitions| {
+        settings(topic, partitions).get("queued.max.messages.kbytes").map(str::to_owned)
+    };
+    assert_eq!(prefetch(1).as_deref(), Some("65536"));
+    assert_eq!(prefetch(16).as_deref(), Some("4096"));
+    assert_eq!(prefetch(1_000).as_deref(), Some("1024"));
+    let config = brokers.config("[source.properties]\n\"queued.max.messages.kbytes\" = 7");
+    let topic = config.sources[0].topic.as_ref().expect("a topic");
+    assert_eq!(settings(topic, 16).get("queued.max.messages.kbytes"), Some("7"));
+}
+
+#[test]
+fn a_source_that_was_bounded_goes_on_where_it_no_longer_is() {
+    let brokers = Brokers::new(1);
+    send_ids(&brokers, 0, 0..5);
+    let mut source = brokers.open("bounded = true", &fields(), None).expect("opened");
+    read(&mut *source, 5);
+    end(&mut *source);
+    let position = source.position().expect("a position");
+    send_ids(&brokers, 0, 5..8);
+    let mut source = brokers.open("", &fields(), Some(&position)).expect("opened");
+    read(&mut *source, 3);
 }
 
 #[test]
@@ -235,13 +351,18 @@ fn a_malformed_message_is_named_by_partition_and_offset() {
 fn an_outage_of_the_brokers_is_waited_for() {
     let brokers = Brokers::new(1);
     send_ids(&brokers, 0, 0..5);
-    let mut source = brokers.open("", &fields(), None).expect("opened");
-    read(&mut *source, 5);
+    let mut source = brokers.open_topic("", &fields(), None).expect("opened");
+    read(&mut source, 5);
     brokers.0.broker_down(1).expect("down");
-    assert!(rest(&mut *source, 10).is_empty());
+    let until = clock::now() + REQUEST_TIMEOUT;
+    while !source.cut_off {
+        assert!(clock::now() < until, "the outage is not noticed");
+        assert!(rest(&mut source, 10).is_empty());
+    }
     brokers.0.broker_up(1).expect("up");
     send_ids(&brokers, 0, 5..7);
-    read(&mut *source, 2);
+    read(&mut source, 2);
+    assert!(!source.cut_off);
 }
 
 #[test]
@@ -260,7 +381,7 @@ fn a_topic_that_is_not_there_is_refused() {
 }
 
 fn stored(next: &[(i32, i64)]) -> Stored {
-    Stored { topic: TOPIC.to_owned(), next: next.iter().copied().collect(), end: None }
+    Stored { topic: TOPIC.to_owned(), next: next.iter().copied().collect(), ..Stored::default() }
 }
 
 /// What a position leads to in a topic with two partitions, of the offsets 10 to 20.

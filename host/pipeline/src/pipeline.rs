@@ -352,6 +352,7 @@ impl Pipeline {
     ) -> Result<Vec<Box<dyn Sink>>> {
         let open = |(config, node): (&SinkConfig, &SinkNode)| {
             let sink = sink::open(&sink::Opening {
+                tenant: &self.config.tenant,
                 pipeline: &self.config.name,
                 state_directory: &self.config.state_directory,
                 sync: self.config.checkpoint.sync,

@@ -82,6 +82,9 @@ pub(crate) trait SinkWriter: Send {
 /// What a sink is opened with.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Opening<'a> {
+    /// The tenant of the pipeline.
+    #[cfg_attr(not(feature = "kafka"), expect(dead_code, reason = "names producers of Kafka"))]
+    pub(crate) tenant: &'a str,
     /// The name of the pipeline.
     pub(crate) pipeline: &'a str,
     /// Its state directory, for what is nowhere visible.
@@ -104,6 +107,18 @@ pub(crate) fn open(opening: &Opening<'_>) -> Result<Box<dyn Sink>> {
         SinkType::Null => Box::new(null::Null),
         SinkType::Kafka => return open_topic(opening),
     })
+}
+
+/// Whether the sink could be opened, as far as nothing is taken possession of.
+#[cfg(feature = "kafka")]
+pub(crate) fn check(config: &SinkConfig) -> Result<()> {
+    config.topic.as_ref().map_or(Ok(()), kafka::check)
+}
+
+/// Whether the sink could be opened, as far as nothing is taken possession of.
+#[cfg(not(feature = "kafka"))]
+pub(crate) fn check(_: &SinkConfig) -> Result<()> {
+    Ok(())
 }
 
 #[cfg(feature = "kafka")]

@@ -200,6 +200,7 @@ pub use orphans::{find_orphans, remove_orphans};
 pub use reader::{At, StateReader, TableInfo, VerifiedTable, list_tables};
 pub use reducing_state::ReducingState;
 pub use rows::{AnswerLimit, Rows};
+pub use seam::unique_name;
 pub use store::{
     Restore, StateDescriptor, StateEvent, StateStore, StateTable, StoreOptions, TableMetrics,
 };

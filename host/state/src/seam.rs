@@ -23,9 +23,9 @@ pub(crate) fn wall_clock_ms() -> u64 {
     u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A part of a file name that no other file has.
+/// A name that nothing else has, for files and what else is told apart by one.
 #[expect(clippy::disallowed_methods, reason = "the seam through which all others take it")]
-pub(crate) fn unique_name() -> String {
+pub fn unique_name() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 

@@ -4,7 +4,7 @@ use super::{Consumer, Link, Producer, fields, union};
 use crate::checkpoint::{InputShape, OperatorShape, Shape, SinkShape, SourceShape, StateShape};
 use crate::config::{OperatorConfig, PipelineConfig, SourceConfig, enumerate};
 use crate::error::{Error, Result, suggestion_or_list};
-use crate::sink::OP_COLUMN;
+use crate::sink::{self, OP_COLUMN};
 use crate::source::{self, Plan, Share, Wanted};
 use howdah_runtime::{Component, InputSpec, OperatorSpec, OutputSpec};
 use howdah_state::{Column, StateDescriptor};
@@ -114,8 +114,9 @@ impl Graph {
         for end in &ends {
             edges.extend(planner.operator_edge(end));
         }
-        for sink in 0..config.sinks.len() {
-            planner.unite(sink, &ends, &sources, &mut edges);
+        for (index, sink) in config.sinks.iter().enumerate() {
+            planner.unite(index, &ends, &sources, &mut edges);
+            planner.errors.extend(sink::check(sink).err());
         }
         Error::all(planner.errors)?;
         let sinks = (0..config.sinks.len())

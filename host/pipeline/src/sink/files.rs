@@ -53,6 +53,7 @@ impl Files {
             header: true,
             sync: opening.sync,
             output: opening.output.cloned(),
+            check: None,
         };
         Ok(Self { directory, staging, _lock: lock })
     }

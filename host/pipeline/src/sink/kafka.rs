@@ -4,86 +4,111 @@
 //! broke off is sent once. (Transactions of Kafka end with their producer, so that rows that are
 //! in an open one could not be committed after a crash.)
 
+mod marker;
+mod topic;
+
 use super::encoder::Encoder;
-use super::staged::{StagedFile, StagedWriter, Staging};
+use super::staged::{RowCheck, StagedFile, StagedWriter, Staging};
 use super::{Opening, Sink, SinkWriter};
 use crate::checkpoint::SinkHandle;
 use crate::config::{Delivery, Format, SinkTopicConfig};
 use crate::error::{Error, Result};
 use crate::grants::Directories;
-use crate::kafka::{self, Quiet, REQUEST_TIMEOUT, failed};
-use crate::place::{Open, Place};
+use crate::kafka::message_too_long;
+use crate::place::Directory;
 use howdah_runtime::{Output, OutputSpec};
-use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerGroupMetadata};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::DeliveryResult;
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
-use rdkafka::{ClientContext, Offset, TopicPartitionList};
-use std::io::{BufRead, BufReader, ErrorKind as Io};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use marker::Marker;
+use std::sync::Arc;
+use topic::Topic;
 
 /// The name of the connector.
 const CONNECTOR: &str = "kafka";
-/// Where rows are staged, in the state directory, followed by the name of the sink.
-const STAGING: &str = "kafka";
-/// How often a transaction that the brokers broke off is begun again.
-const ATTEMPTS: usize = 5;
-/// How long to wait for room in the client's queue at a time.
-const QUEUE_WAIT: Duration = Duration::from_millis(100);
-/// Messages between two looks at what was delivered.
-const POLL_MESSAGES: usize = 1_024;
+/// What is kept of the sink, in the state directory, followed by its name.
+const HOME: &str = "kafka";
+/// Where rows are staged, in there.
+const STAGING: &str = "staged";
+/// What tells the group of this state directory from that of others, beside it.
+const GROUP: &str = "group";
+/// The same while it is written.
+const GROUP_TEMPORARY: &str = "group.tmp";
+/// The longest message unless the pipeline file says otherwise.
+const MESSAGE_BYTES: usize = 1_000_000;
+/// What a message has beside key and value at the most.
+const MESSAGE_OVERHEAD_BYTES: usize = 64;
 
 /// The sink. What is sent cannot be taken back: without its checkpoint, output of an earlier run
 /// stays.
 pub(super) struct Kafka {
     topic: SinkTopicConfig,
     staging: Staging,
-    /// Names the producer and the group: who has them writes, and others are fenced.
-    identity: String,
+    producer: Arc<Topic>,
+    /// The group of the state directory: another copy of the pipeline has its own progress.
+    group: String,
     /// From recovery on.
-    producer: Option<Arc<Topic>>,
+    marker: Option<Marker>,
     /// The last checkpoint that was sent.
     committed: u64,
+}
+
+/// Whether the topic could be written.
+pub(super) fn check(topic: &SinkTopicConfig) -> Result<()> {
+    Topic::open(topic, identity(topic, "howdah")).map(drop)
+}
+
+/// Names the producer, which fences those of the same name; without transactions it has no name.
+fn identity<'a>(topic: &SinkTopicConfig, name: &'a str) -> Option<&'a str> {
+    (topic.delivery == Delivery::ExactlyOnce).then_some(name)
 }
 
 impl Kafka {
     pub(super) fn open(opening: &Opening<'_>, topic: &SinkTopicConfig) -> Result<Self> {
         let name = &opening.config.name;
+        let producer = format!("howdah.{}.{}.{name}", opening.tenant, opening.pipeline);
+        // First: what is wrong with it is known before anything of the state changes.
+        let opened = Topic::open(topic, identity(topic, &producer))?;
         let state = opening.state_directory;
-        let directory = state.join(format!("{STAGING}-{name}"));
-        let directory = Directories::only([state]).place(&directory)?.create_directory()?;
+        let home = state.join(format!("{HOME}-{name}"));
+        let home = Directories::only([state]).place(&home)?.create_directory()?;
+        let group = format!("{producer}.{}", own_name(&home, opening.sync)?);
         let staging = Staging {
-            directory,
+            directory: home.subdirectory(STAGING)?,
             format: Format::Ndjson,
             header: false,
             sync: opening.sync,
             output: opening.output.cloned(),
+            check: Some(check_length(topic)),
         };
-        let identity = format!("howdah.{}.{name}", opening.pipeline);
-        Ok(Self { topic: topic.clone(), staging, identity, producer: None, committed: 0 })
+        let producer = Arc::new(opened);
+        Ok(Self { topic: topic.clone(), staging, producer, group, marker: None, committed: 0 })
     }
 
     fn is_exact(&self) -> bool {
         self.topic.delivery == Delivery::ExactlyOnce
     }
 
-    fn producer(&self) -> Result<&Arc<Topic>> {
-        let producer = self.producer.as_ref();
-        producer.ok_or_else(|| Error::internal("the Kafka sink is used before its recovery"))
-    }
-
     /// Sends the files, whole or not at all.
     fn send(&self, checkpoint: u64, files: &[StagedFile]) -> Result<()> {
-        let producer = self.producer()?;
-        let marker = Marker::new(&self.topic, &self.identity)?;
-        producer.in_transaction(|producer| {
+        let marker = self.marker.as_ref();
+        let marker =
+            marker.ok_or_else(|| Error::internal("the Kafka sink is used before its recovery"))?;
+        self.producer.in_transaction(|producer| {
             for file in files {
                 producer.send_file(&self.staging.directory.file(&file.staged), &self.topic.key)?;
             }
-            producer.mark(&marker, checkpoint)
+            producer.mark(marker, checkpoint)
         })
+    }
+
+    /// Goes on from a checkpoint without transactions. What one with transactions has staged and
+    /// may not have sent is sent now.
+    fn recover_without_transactions(&self, handles: &[SinkHandle]) -> Result<()> {
+        for file in StagedFile::of(CONNECTOR, handles)? {
+            let file = self.staging.directory.file(&file.staged);
+            let sent = self.producer.send_file(&file, &self.topic.key);
+            sent.map_err(|failure| self.producer.error(failure))?;
+        }
+        self.producer.flush().map_err(|failure| self.producer.error(failure))?;
+        self.staging.clear()
     }
 }
 
@@ -97,22 +122,19 @@ impl Sink for Kafka {
     }
 
     fn recover(&mut self, checkpoint: Option<(u64, &[SinkHandle])>) -> Result<()> {
-        let identity = self.is_exact().then_some(self.identity.as_str());
-        self.producer = Some(Arc::new(Topic::open(&self.topic, identity)?));
-        if !self.is_exact() {
-            return Ok(());
-        }
-        // After the producer: a transaction that a crash left open has ended then.
-        self.committed = Marker::new(&self.topic, &self.identity)?.read()?;
         let (id, handles) = checkpoint.unwrap_or((0, &[]));
-        if self.committed > id {
-            let (topic, committed) = (self.topic.kafka.topic.value.as_str(), self.committed);
-            tracing::warn!(
-                topic,
-                from = id,
-                to = committed,
-                "output that was sent stays in the topic"
-            );
+        if !self.is_exact() {
+            return self.recover_without_transactions(handles);
+        }
+        self.producer.claim()?;
+        // After that: a transaction that a crash left open has ended then.
+        let (marker, committed) = Marker::read(&self.topic.kafka, &self.group)?;
+        self.marker = Some(marker);
+        self.committed = committed;
+        if committed > id {
+            let topic = self.topic.kafka.topic.value.as_str();
+            let (from, to) = (id, committed);
+            tracing::warn!(topic, from, to, "output that was sent stays in the topic");
             self.send(id, &[])?;
             self.committed = id;
         }
@@ -126,7 +148,7 @@ impl Sink for Kafka {
         }
         let Some(output) = &self.staging.output else { return Ok(Box::new(super::null::Null)) };
         Ok(Box::new(DirectWriter {
-            producer: Arc::clone(self.producer()?),
+            producer: Arc::clone(&self.producer),
             key: self.topic.key.clone(),
             encoder: encoder(output)?,
             buffer: Vec::new(),
@@ -148,6 +170,33 @@ impl Sink for Kafka {
         }
         Ok(())
     }
+}
+
+/// The name of the state directory, which is made once.
+fn own_name(home: &Directory, sync: bool) -> Result<String> {
+    let stored = home.read(GROUP)?.and_then(|bytes| String::from_utf8(bytes).ok());
+    if let Some(name) = stored.filter(|name| !name.is_empty()) {
+        return Ok(name);
+    }
+    let name = howdah_state::unique_name();
+    home.write(GROUP, GROUP_TEMPORARY, name.as_bytes(), sync)?;
+    Ok(name)
+}
+
+/// Refuses rows that are longer than a message may be, before a checkpoint has them.
+fn check_length(topic: &SinkTopicConfig) -> RowCheck {
+    let (kafka, key) = (topic.kafka.clone(), topic.key.clone());
+    let stated = kafka.property("message.max.bytes").and_then(|stated| stated.parse().ok());
+    let limit: usize = stated.unwrap_or(MESSAGE_BYTES);
+    RowCheck::new(move |row| {
+        // The key is part of the row.
+        if row.len() * 2 + MESSAGE_OVERHEAD_BYTES <= limit {
+            return Ok(());
+        }
+        let key = message_key(row, &key)?.map_or(0, |key| key.len());
+        let length = row.len() + key + MESSAGE_OVERHEAD_BYTES;
+        if length <= limit { Ok(()) } else { Err(message_too_long(&kafka, length, limit)) }
+    })
 }
 
 /// Sends rows as they come; a checkpoint waits until the brokers have them.
@@ -177,226 +226,6 @@ fn encoder(output: &OutputSpec) -> Result<Encoder> {
     Encoder::new(Format::Ndjson, false, output)
 }
 
-/// The number of the last checkpoint that was sent, kept as the offset of a group for the first
-/// partition of the topic.
-struct Marker {
-    topic: SinkTopicConfig,
-    consumer: BaseConsumer<Quiet>,
-}
-
-impl Marker {
-    fn new(topic: &SinkTopicConfig, identity: &str) -> Result<Self> {
-        let mut client = kafka::client(&topic.kafka, &[]);
-        client
-            .set("group.id", identity)
-            .set("enable.auto.commit", "false")
-            // Offsets of an open transaction are waited for.
-            .set("isolation.level", "read_committed");
-        let consumer = client.create_with_context(Quiet);
-        let consumer = consumer.map_err(|error| failed("open", &topic.kafka, &error))?;
-        Ok(Self { topic: topic.clone(), consumer })
-    }
-
-    fn read(&self) -> Result<u64> {
-        let committed = self
-            .offsets(Offset::Invalid)
-            .and_then(|list| self.consumer.committed_offsets(list, REQUEST_TIMEOUT));
-        let committed =
-            committed.map_err(|error| failed("read the progress of", &self.topic.kafka, &error))?;
-        let offset = committed.elements().first().and_then(|element| element.offset().to_raw());
-        Ok(offset.and_then(|offset| u64::try_from(offset).ok()).unwrap_or(0))
-    }
-
-    fn offsets(&self, offset: Offset) -> Result<TopicPartitionList, KafkaError> {
-        let mut list = TopicPartitionList::new();
-        list.add_partition_offset(&self.topic.kafka.topic.value, 0, offset)?;
-        Ok(list)
-    }
-
-    fn group(&self) -> Result<ConsumerGroupMetadata, KafkaError> {
-        self.consumer.group_metadata().ok_or(KafkaError::Canceled)
-    }
-}
-
-/// Why messages were not sent.
-enum Failure {
-    Kafka(KafkaError),
-    Other(Error),
-}
-
-impl From<KafkaError> for Failure {
-    fn from(error: KafkaError) -> Self {
-        Self::Kafka(error)
-    }
-}
-
-/// A topic that messages are sent to.
-struct Topic {
-    config: SinkTopicConfig,
-    producer: BaseProducer<Deliveries>,
-}
-
-impl Topic {
-    /// With an identity it has transactions, and the producers that had it before are fenced.
-    fn open(config: &SinkTopicConfig, identity: Option<&str>) -> Result<Self> {
-        let wrong = |error: KafkaError| failed("write", &config.kafka, &error);
-        let mut client = kafka::client(&config.kafka, &[]);
-        client.set("enable.idempotence", "true");
-        if let Some(identity) = identity {
-            client.set("transactional.id", identity);
-        }
-        let producer: BaseProducer<Deliveries> =
-            client.create_with_context(Deliveries::default()).map_err(wrong)?;
-        if identity.is_some() {
-            producer.init_transactions(REQUEST_TIMEOUT).map_err(wrong)?;
-        }
-        Ok(Self { config: config.clone(), producer })
-    }
-
-    /// Does it in a transaction, again where the brokers break it off.
-    fn in_transaction(&self, act: impl Fn(&Self) -> Result<(), Failure>) -> Result<()> {
-        let mut attempt = 1;
-        loop {
-            let failure = match self.transaction(&act) {
-                Ok(()) => return Ok(()),
-                Err(failure) => failure,
-            };
-            let again = match &failure {
-                Failure::Kafka(KafkaError::Transaction(error)) => !error.is_fatal(),
-                Failure::Kafka(error) => error.rdkafka_error_code().is_some_and(kafka::is_passing),
-                Failure::Other(_) => false,
-            };
-            if !again || attempt == ATTEMPTS {
-                return Err(self.error(failure));
-            }
-            attempt += 1;
-            self.producer
-                .abort_transaction(REQUEST_TIMEOUT)
-                .map_err(|error| self.failed(&error))?;
-        }
-    }
-
-    fn transaction(&self, act: &impl Fn(&Self) -> Result<(), Failure>) -> Result<(), Failure> {
-        self.producer.context().clear();
-        self.producer.begin_transaction()?;
-        act(self)?;
-        self.flush()?;
-        for _ in 1..ATTEMPTS {
-            match self.producer.commit_transaction(REQUEST_TIMEOUT) {
-                // It goes on where it was.
-                Err(KafkaError::Transaction(error)) if error.is_retriable() => {}
-                ended => return ended.map_err(Failure::from),
-            }
-        }
-        Ok(self.producer.commit_transaction(REQUEST_TIMEOUT)?)
-    }
-
-    fn mark(&self, marker: &Marker, checkpoint: u64) -> Result<(), Failure> {
-        let offset = Offset::Offset(i64::try_from(checkpoint).unwrap_or(i64::MAX));
-        let (list, group) = (marker.offsets(offset)?, marker.group()?);
-        Ok(self.producer.send_offsets_to_transaction(&list, &group, REQUEST_TIMEOUT)?)
-    }
-
-    fn send_file(&self, file: &Place, key: &[String]) -> Result<(), Failure> {
-        let wrong = |error| Failure::Other(Error::io("read", file.shown(), error));
-        let file = match file.open_to(Open::Read) {
-            Ok(file) => file,
-            // Removed once it was sent.
-            Err(error) if error.kind() == Io::NotFound => return Ok(()),
-            Err(error) => return Err(wrong(error)),
-        };
-        for (number, line) in BufReader::new(file).split(b'\n').enumerate() {
-            self.send(&line.map_err(wrong)?, key)?;
-            if number % POLL_MESSAGES == 0 {
-                self.producer.poll(Duration::ZERO);
-            }
-        }
-        Ok(())
-    }
-
-    fn send_lines(&self, lines: &[u8], key: &[String]) -> Result<(), Failure> {
-        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            self.send(line, key)?;
-        }
-        self.producer.poll(Duration::ZERO);
-        self.producer.context().check()
-    }
-
-    fn send(&self, line: &[u8], key: &[String]) -> Result<(), Failure> {
-        let key = message_key(line, key).map_err(Failure::Other)?;
-        let mut record = BaseRecord::<[u8], [u8]>::to(&self.config.kafka.topic.value).payload(line);
-        if let Some(key) = &key {
-            record = record.key(key);
-        }
-        loop {
-            match self.producer.send(record) {
-                Ok(()) => return Ok(()),
-                Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), unsent)) => {
-                    record = unsent;
-                    self.producer.poll(QUEUE_WAIT);
-                    self.producer.context().check()?;
-                }
-                Err((error, _)) => return Err(error.into()),
-            }
-        }
-    }
-
-    /// Waits until the brokers have all that was sent.
-    fn flush(&self) -> Result<(), Failure> {
-        self.producer.flush(REQUEST_TIMEOUT)?;
-        self.producer.context().check()
-    }
-
-    fn error(&self, failure: Failure) -> Error {
-        match failure {
-            Failure::Kafka(error) => self.failed(&error),
-            Failure::Other(error) => error,
-        }
-    }
-
-    fn failed(&self, error: &KafkaError) -> Error {
-        failed("write", &self.config.kafka, error)
-    }
-}
-
-/// Keeps the first message that the brokers did not take.
-#[derive(Debug, Default)]
-struct Deliveries {
-    failed: Mutex<Option<KafkaError>>,
-}
-
-impl Deliveries {
-    fn clear(&self) {
-        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
-    fn check(&self) -> Result<(), Failure> {
-        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).take();
-        failed.map_or(Ok(()), |error| Err(Failure::Kafka(error)))
-    }
-}
-
-impl ClientContext for Deliveries {
-    fn log(&self, _: RDKafkaLogLevel, facility: &str, message: &str) {
-        kafka::log(facility, message);
-    }
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        kafka::log_error(&error, reason);
-    }
-}
-
-impl ProducerContext for Deliveries {
-    type DeliveryOpaque = ();
-
-    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
-        if let Err((error, _)) = result {
-            let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-            failed.get_or_insert_with(|| error.clone());
-        }
-    }
-}
-
 /// The key of a message: the text of a single column, a JSON list of several.
 fn message_key(line: &[u8], columns: &[String]) -> Result<Option<Vec<u8>>> {
     if columns.is_empty() {
@@ -414,26 +243,4 @@ fn message_key(line: &[u8], columns: &[String]) -> Result<Option<Vec<u8>>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_key_of_one_column_is_its_text() {
-        let key = |line: &str| message_key(line.as_bytes(), &["k".to_owned()]).expect("a key");
-        assert_eq!(key(r#"{"k":7,"v":1}"#).as_deref(), Some(b"7".as_slice()));
-        assert_eq!(key(r#"{"k":"a b"}"#).as_deref(), Some(b"a b".as_slice()));
-        assert_eq!(key(r#"{"k":null}"#), None);
-    }
-
-    #[test]
-    fn a_key_of_several_columns_is_a_list() {
-        let columns = ["b".to_owned(), "a".to_owned()];
-        let key = message_key(br#"{"a":1,"b":"x"}"#, &columns).expect("a key");
-        assert_eq!(key.as_deref(), Some(br#"["x",1]"#.as_slice()));
-    }
-
-    #[test]
-    fn without_key_columns_there_is_no_key() {
-        assert_eq!(message_key(b"{}", &[]).expect("none"), None);
-    }
-}
+mod tests;

@@ -8,9 +8,11 @@ use crate::error::{Error, Result};
 use crate::place::Directory;
 use howdah_runtime::{Output, OutputSpec};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Bytes that are gathered before they are written.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -28,6 +30,27 @@ pub(super) struct Staging {
     pub(super) sync: bool,
     /// What the operator emits; `None`: nothing.
     pub(super) output: Option<OutputSpec>,
+    /// What each row of text must pass; `None`: nothing.
+    pub(super) check: Option<RowCheck>,
+}
+
+/// Refuses rows that could not be made visible.
+#[derive(Clone)]
+pub(super) struct RowCheck(Arc<CheckRow>);
+
+type CheckRow = dyn Fn(&[u8]) -> Result<()> + Send + Sync;
+
+impl RowCheck {
+    #[cfg(feature = "kafka")]
+    pub(super) fn new(check: impl Fn(&[u8]) -> Result<()> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(check))
+    }
+}
+
+impl fmt::Debug for RowCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowCheck").finish_non_exhaustive()
+    }
 }
 
 impl Staging {
@@ -114,6 +137,7 @@ struct OpenFile {
     path: PathBuf,
     name: String,
     encoder: Encoder,
+    check: Option<RowCheck>,
     buffer: Vec<u8>,
     rows: u64,
     bytes: u64,
@@ -126,6 +150,7 @@ impl OpenFile {
             path: staging.directory.shown().join(&name),
             name,
             encoder: Encoder::new(staging.format, staging.header, output)?,
+            check: staging.check.clone(),
             buffer: Vec::new(),
             rows: 0,
             bytes: 0,
@@ -134,7 +159,12 @@ impl OpenFile {
 
     fn write(&mut self, rows: &Output) -> Result<()> {
         self.rows += u64::try_from(rows.batch.num_rows()).unwrap_or(u64::MAX);
+        let before = self.buffer.len();
         self.encoder.encode(rows, &mut self.buffer)?;
+        if let Some(RowCheck(check)) = &self.check {
+            let encoded = self.buffer.get(before..).unwrap_or_default();
+            encoded.split(|byte| *byte == b'\n').try_for_each(|row| check(row))?;
+        }
         if self.buffer.len() >= BUFFER_BYTES { self.flush() } else { Ok(()) }
     }
 

@@ -42,6 +42,7 @@ impl Stdout {
             header: false,
             sync: opening.sync,
             output: opening.output.cloned(),
+            check: None,
         };
         Ok(Self { staging, header: header.transpose()?.unwrap_or_default(), out })
     }

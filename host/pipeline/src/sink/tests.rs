@@ -25,6 +25,7 @@ fn staged(
         header: true,
         sync: true,
         output: Some(spec),
+        check: None,
     };
     let (sender, receiver) = crossbeam_channel::unbounded();
     let (reports, reported) = crossbeam_channel::unbounded();
@@ -293,6 +294,7 @@ fn config_of(directory: &Path, sink: &str) -> PipelineConfig {
 
 fn opening<'a>(config: &'a PipelineConfig, output: Option<&'a OutputSpec>) -> Opening<'a> {
     Opening {
+        tenant: &config.tenant,
         pipeline: &config.name,
         state_directory: &config.state_directory,
         sync: true,

@@ -1,7 +1,7 @@
 //! From Kafka to Kafka, with a broker of its own for each test. `cargo xtask test --kafka` runs them;
 //! without the flag they are skipped.
 
-use crate::kill::{MOMENTS, run_and_kill};
+use crate::kill::{Moment, run_and_kill};
 use crate::support::job::{Finished, quoted};
 use crate::support::oracle::script_with;
 use crate::support::rows::{Row, TextFormat, output, read_text, sorted};
@@ -19,6 +19,17 @@ const ROWS_PER_SECOND: u32 = 15_000;
 /// How often a pipeline is killed in all.
 const KILLS: u32 = 20;
 const INPUT: &str = "events";
+
+/// What is watched for before a kill: the flush of state, a checkpoint, a file that is staged and is
+/// sent next.
+const MOMENTS: [Moment; 6] = [
+    Moment::AnyTime,
+    Moment::NewFile { below: "state/warehouse", named: ".parquet" },
+    Moment::NewFile { below: "state/warehouse", named: "snapshot-" },
+    Moment::NewFile { below: "state/checkpoints", named: "" },
+    Moment::NewFile { below: "state", named: "/staged/" },
+    Moment::AnyTime,
+];
 
 /// A broker. Dropping it ends it.
 struct Broker {
@@ -68,6 +79,12 @@ impl Broker {
     fn send_events(&self, count: u32) {
         let events = input::events_as(count, "ndjson");
         self.script("send", INPUT, &[&events.to_string_lossy(), "auction"]);
+    }
+
+    /// Sends events in one transaction, whose mark is behind them.
+    fn send_transaction(&self, count: u32) {
+        let events = input::events_as(count, "ndjson");
+        self.script("send", INPUT, &[&events.to_string_lossy(), "auction", "events"]);
     }
 
     /// What is committed.
@@ -192,14 +209,37 @@ fn rows_are_there_at_least_once_without_transactions() {
     broker.send_events(EVENTS);
     let job = broker
         .job("often")
+        .set("checkpoint", "interval-ms", 40)
         .set("source", "bounded", true)
         .set("sink", "delivery", quoted("at-least-once"))
         .set("source", "rate-limit-rows-per-second", ROWS_PER_SECOND);
-    run_and_kill(&job, MOMENTS[3], &mut Random::new(1));
+    let killed = run_and_kill(&job, MOMENTS[3], &mut Random::new(1));
+    assert!(killed, "it ended before it was killed");
     let job = job.set("source", "rate-limit-rows-per-second", 0);
     job.run_to_end();
     let mut got = broker.rows("often", &job);
     assert!(got.len() >= expected.len());
     got.dedup();
     assert!(got == expected, "a row is missing or was never sent");
+}
+
+#[test]
+fn the_position_passes_the_mark_of_a_transaction() {
+    let Some(broker) = Broker::start() else { return };
+    broker.create(INPUT, 1);
+    broker.create("marked", 1);
+    broker.send_transaction(2_000);
+    let ends: Value = serde_json::from_str(&broker.script("ends", INPUT, &[])).unwrap();
+    let position = format!("\"next\":{{\"0\":{}}}", ends["0"]);
+    let job = broker.job("marked");
+    let mut running = job.start();
+    let documents = job.state_directory().join("checkpoints");
+    wait_for("a checkpoint at the end", || {
+        assert!(running.is_running(), "it goes on");
+        let entries = std::fs::read_dir(&documents).ok()?;
+        let texts = entries.flatten().filter_map(|entry| std::fs::read(entry.path()).ok());
+        let texts = texts.map(|text| String::from_utf8_lossy(&text).replace([' ', '\n'], ""));
+        texts.into_iter().find(|text| text.contains(&position)).map(drop)
+    });
+    running.terminate().success();
 }

@@ -183,6 +183,7 @@ fn a_running_job_answers_whoever_collects_figures() {
         "# HELP howdah_pipeline_rows_read_total Rows read from sources",
         "howdah_pipeline_rows_read_total{tenant=\"default\",pipeline=\"job\"} ",
         "howdah_pipeline_checkpoint_duration_seconds_bucket{tenant=\"default\",pipeline=\"job\",le=\"",
+        "howdah_pipeline_latency_seconds_bucket{tenant=\"default\",pipeline=\"job\",le=\"",
         "howdah_pipeline_busy_microseconds_total{tenant=\"default\",pipeline=\"job\",\
          operator=\"last-bid\",subtask=\"0\"} ",
         "howdah_state_rows{tenant=\"default\",pipeline=\"job\",operator=\"last-bid\",state=\"last\"} ",

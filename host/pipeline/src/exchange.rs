@@ -5,6 +5,7 @@ use crate::lines::Lines;
 use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
 use howdah_state::{Column, EncodedKeys, KeyEncoder, KeyGroups};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Rows on their way to a subtask.
 #[derive(Debug, Clone)]
@@ -21,6 +22,8 @@ pub(crate) struct Rows {
     pub(crate) lines: Lines,
     /// The watermark before these rows, which the one who gets them knows.
     pub(crate) watermark: i64,
+    /// When a source began to read what they come of; `None`: they come of no rows.
+    pub(crate) read_at: Option<Instant>,
 }
 
 impl Rows {
@@ -42,6 +45,7 @@ impl Rows {
                     .map(|kinds| kinds.get(rows).unwrap_or_default().to_vec()),
                 lines: self.lines.take(&indices),
                 watermark: self.watermark,
+                read_at: self.read_at,
             }
         };
         (part(0..middle), part(middle..count))
@@ -106,6 +110,7 @@ impl Exchange {
                 row_kinds: row_kinds.map(<[u8]>::to_vec),
                 lines: lines.clone(),
                 watermark: i64::MIN,
+                read_at: None,
             };
             return Ok(vec![(batch.num_rows() > 0).then_some(rows)]);
         }
@@ -130,6 +135,7 @@ impl Exchange {
                 lines: lines.take(rows),
                 batch: take_rows(batch, rows)?,
                 watermark: i64::MIN,
+                read_at: None,
             }))
         };
         self.rows_of.iter().map(take).collect()

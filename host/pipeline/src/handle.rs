@@ -157,6 +157,7 @@ impl Handle {
             batches: counters.batches.get(),
             probes: states.iter().map(|state| state.metrics.probes_total).sum(),
             keys: states.iter().map(|state| state.metrics.keys_read_total).sum(),
+            latency: counters.latencies.summary(),
             checkpoints: outcome.checkpoints,
             states,
         })

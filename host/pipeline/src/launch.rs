@@ -15,6 +15,7 @@ use crate::gate::Gate;
 use crate::graph::Graph;
 use crate::handle::{Event, Handle};
 use crate::isolation::FailedRows;
+use crate::latency::LatencyMeter;
 use crate::lock::Lock;
 use crate::meter::Meter;
 use crate::outlet::{Outlet, Outlets};
@@ -172,8 +173,10 @@ impl Nodes<'_> {
         let nodes = self.config.sinks.iter().zip(sinks).zip(wires).enumerate();
         for (number, ((config, sink), SinkWires { producers, rows })) in nodes {
             let writer = SinkThread::new(number, &**sink, producers, self.base)?;
+            let latency = LatencyMeter::new(&self.config.name, Arc::clone(&self.counters));
             let (reports, failure) = (self.reports.clone(), Arc::clone(&self.failure));
-            tasks.push(Task::new(&config.name, move || writer.run(&rows, &reports, &failure)));
+            let run = move || writer.run(&rows, &reports, &latency, &failure);
+            tasks.push(Task::new(&config.name, run));
         }
         Ok(tasks)
     }
@@ -312,6 +315,7 @@ impl Nodes<'_> {
     fn outlets(&self, outlets: Vec<Outlet>, node: &str, subtask: usize) -> Outlets {
         Outlets {
             outlets,
+            read_at: None,
             counters: Arc::clone(&self.counters),
             meter: Meter::new(&self.config.name, self.counters.tally(node, subtask)),
         }

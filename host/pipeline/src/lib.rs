@@ -45,6 +45,7 @@ mod handle;
 mod isolation;
 #[cfg(feature = "kafka")]
 mod kafka;
+mod latency;
 mod launch;
 mod lines;
 mod lock;
@@ -90,4 +91,4 @@ pub use pipeline::{Components, Pipeline, StartFrom, StartOptions};
 pub use replay::{Replay, ReplayFrom, ReplayOptions, replay};
 pub use restart::{RestartPolicy, Restarts};
 pub use savepoint::{Savepoint, read_savepoint, verify_savepoint, write_savepoint};
-pub use summary::{Activity, CheckpointSummary, Progress, StateSummary, Summary};
+pub use summary::{Activity, CheckpointSummary, LatencySummary, Progress, StateSummary, Summary};

@@ -1,7 +1,7 @@
 //! Where the rows of a source, or of a subtask, go.
 
 use crate::error::{Error, Result};
-use crate::exchange::{Exchange, Message};
+use crate::exchange::{Exchange, Message, Rows};
 use crate::lines::Lines;
 use crate::meter::Meter;
 use crate::progress::Counters;
@@ -12,6 +12,7 @@ use crossbeam_channel::{Sender, TrySendError};
 use howdah_runtime::Output;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The way of the rows of one output to one consumer.
 #[derive(Debug)]
@@ -39,6 +40,8 @@ pub(crate) enum Target {
 #[derive(Debug)]
 pub(crate) struct Outlets {
     pub(crate) outlets: Vec<Outlet>,
+    /// When a source began to read what the rows that are sent come of; `None`: they come of no rows.
+    pub(crate) read_at: Option<Instant>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) meter: Meter,
 }
@@ -51,7 +54,8 @@ impl Outlets {
         }
         self.meter.rows_out(rows.batch.num_rows());
         for outlet in self.outlets.iter_mut().filter(|outlet| outlet.output == rows.port) {
-            if outlet.rows((rows, lines), &self.counters, &mut self.meter)?.is_break() {
+            let origin = (lines, self.read_at);
+            if outlet.rows((rows, origin), &self.counters, &mut self.meter)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -103,7 +107,7 @@ impl Outlets {
 impl Outlet {
     fn rows(
         &mut self,
-        (rows, lines): (&Output, &Lines),
+        (rows, (lines, read_at)): (&Output, (&Lines, Option<Instant>)),
         counters: &Counters,
         meter: &mut Meter,
     ) -> Result<ControlFlow<()>> {
@@ -114,7 +118,8 @@ impl Outlet {
                 let split = exchange.split(&batch, &rows.timestamps, kinds, lines)?;
                 for (subtask, rows) in subtasks.iter().zip(split) {
                     let Some(rows) = rows else { continue };
-                    if send(subtask, Message::Rows(rows), meter).is_break() {
+                    let rows = Message::Rows(Rows { read_at, ..rows });
+                    if send(subtask, rows, meter).is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
                 }
@@ -122,7 +127,7 @@ impl Outlet {
             Target::Sink { producer, channel } => {
                 counters.rows_out.add(batch.num_rows());
                 let output = Output { port: 0, batch, ..rows.clone() };
-                let rows = SinkMessage::Rows { subtask: *producer, outputs: vec![output] };
+                let rows = SinkMessage::Rows { subtask: *producer, outputs: vec![output], read_at };
                 return Ok(send(channel, rows, meter));
             }
         }

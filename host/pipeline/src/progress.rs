@@ -1,5 +1,6 @@
 //! Counters that the threads of a pipeline share.
 
+use crate::latency::Latencies;
 use crate::meter::Tally;
 use crate::summary::{Activity, Progress};
 use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
@@ -24,6 +25,8 @@ pub(crate) struct Counters {
     pub(crate) watermark_regressions: Counter,
     /// The number of the last completed checkpoint; 0: none.
     pub(crate) checkpoint: Counter,
+    /// How long rows took to sinks.
+    pub(crate) latencies: Latencies,
 }
 
 const SOURCE_BYTES: &str = "howdah_pipeline_source_bytes";

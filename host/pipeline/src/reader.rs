@@ -78,6 +78,7 @@ impl Reader {
                 return Ok(ControlFlow::Continue(()));
             }
             let rows_before = self.source.progress().rows;
+            self.outlets.read_at = Some(clock::now());
             let batch = match self.source.next(rows_limit)? {
                 Next::Batch(batch) => batch,
                 Next::Idle(wait) => {

@@ -18,10 +18,12 @@ use crate::coordinator::Report;
 use crate::error::{Error, Result};
 use crate::failure::Failure;
 use crate::grants::Directories;
+use crate::latency::LatencyMeter;
 use crossbeam_channel::{Receiver, Sender};
 pub(crate) use encoder::{OP_COLUMN, TIMESTAMP_FORMAT};
 use howdah_runtime::{Output, OutputSpec};
 use std::path::Path;
+use std::time::Instant;
 pub(crate) use stdout::STAGING as STDOUT_STAGING;
 pub(crate) use table::granted as granted_table;
 
@@ -170,6 +172,8 @@ pub(crate) enum SinkMessage {
         subtask: u32,
         /// Its rows.
         outputs: Vec<Output>,
+        /// When a source began to read what they come of; `None`: they come of no rows.
+        read_at: Option<Instant>,
     },
     /// What the subtask sent before belongs to the checkpoint.
     Barrier {
@@ -200,6 +204,7 @@ impl SinkThread {
         mut self,
         messages: &Receiver<SinkMessage>,
         reports: &Sender<Report>,
+        latency: &LatencyMeter,
         failure: &Failure,
     ) -> Result<()> {
         for message in messages {
@@ -207,11 +212,12 @@ impl SinkThread {
                 break;
             }
             match message {
-                SinkMessage::Rows { subtask, outputs } => {
+                SinkMessage::Rows { subtask, outputs, read_at } => {
                     let writer = self.writer(subtask)?;
                     let some = outputs.iter().filter(|output| output.batch.num_rows() > 0);
                     for output in some {
                         writer.write(output)?;
+                        latency.arrived(output.batch.num_rows(), read_at);
                     }
                 }
                 SinkMessage::Barrier { subtask, checkpoint } => {

@@ -264,6 +264,7 @@ impl Subtask {
     fn process(&mut self, port: u32, rows: Rows) -> Result<ControlFlow<()>> {
         self.counters.batches.add(1);
         self.outlets.meter.rows_in(rows.batch.num_rows());
+        let read_at = rows.read_at;
         let Self { instance, keys, failed_rows, counters, .. } = self;
         let key = usize::try_from(port).ok().and_then(|port| keys.get(port));
         let key = key.map(Vec::as_slice).unwrap_or_default();
@@ -286,7 +287,10 @@ impl Subtask {
                 },
             )?,
         };
-        self.emit(&outputs)
+        self.outlets.read_at = read_at;
+        let flow = self.emit(&outputs);
+        self.outlets.read_at = None;
+        flow
     }
 
     fn barrier(
@@ -440,9 +444,11 @@ impl PortPending {
         let batch = arrow_select::concat::concat_batches(&schema, batches)?;
         let mut parts = parts.into_iter();
         let Some(first) = parts.next() else { return Ok(None) };
-        // The lowest watermark holds for all of them: none of their rows counts as late.
+        // The lowest watermark holds for all of them: none of their rows counts as late. None seems
+        // quicker than the first of them, either.
         let mut whole = Rows { batch, ..first };
         for rows in parts {
+            whole.read_at = whole.read_at.into_iter().chain(rows.read_at).min();
             whole.keys.append(&rows.keys).map_err(Error::from)?;
             whole.event_times.extend_from_slice(&rows.event_times);
             whole.lines.append(rows.lines);
@@ -495,6 +501,24 @@ mod tests {
             )
             .expect("split");
         Rows { watermark, ..split.remove(0).expect("rows") }
+    }
+
+    #[test]
+    fn gathered_rows_are_as_old_as_the_oldest_of_them() {
+        let now = clock::now();
+        let read = |at: Option<Duration>| Rows { read_at: at.map(|at| now + at), ..rows(&[1], 0) };
+        let [soon, late] = [1, 2].map(Duration::from_secs);
+        for (first, second, oldest) in [
+            (Some(late), Some(soon), Some(soon)),
+            (Some(soon), Some(late), Some(soon)),
+            (None, Some(late), Some(late)),
+            (None, None, None),
+        ] {
+            let mut pending =
+                PortPending { rows: vec![read(first), read(second)], count: 2, bytes: 0 };
+            let whole = pending.take().expect("one batch").expect("rows");
+            assert_eq!(whole.read_at, oldest.map(|at| now + at));
+        }
     }
 
     #[test]

@@ -80,10 +80,27 @@ pub struct Summary {
     pub probes: u64,
     /// Keys looked up in state, over all batches and states.
     pub keys: u64,
+    /// How long rows took to the sinks.
+    pub latency: LatencySummary,
     /// What the checkpoints cost.
     pub checkpoints: CheckpointSummary,
     /// One for each state of the operator.
     pub states: Vec<StateSummary>,
+}
+
+/// How long rows took from a source to a sink: from when it began to read the batch that they come of,
+/// or the first of several, to when they were written. Output is visible only with its checkpoint, which
+/// is not in this; nor are rows that timers, barriers and the end of the input made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct LatencySummary {
+    /// Rows that were measured.
+    pub rows: u64,
+    /// Microseconds that half of them took at most. This and what follows: up to a sixteenth more.
+    pub median_us: u64,
+    /// Microseconds that 99 of 100 took at most.
+    pub p99_us: u64,
+    /// Microseconds that all of them took at most.
+    pub max_us: u64,
 }
 
 /// The checkpoints of a run.

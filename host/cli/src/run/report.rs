@@ -102,8 +102,12 @@ fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", HumanCount(count), if count == 1 { one } else { many })
 }
 
+fn milliseconds(microseconds: u64) -> f64 {
+    Duration::from_micros(microseconds).as_secs_f64() * 1_000.0
+}
+
 fn write_summary(text: &mut String, summary: &Summary, aside: &SetAside) -> std::fmt::Result {
-    let Summary { checkpoints, .. } = summary;
+    let Summary { checkpoints, latency, .. } = summary;
     let outcome = if summary.finished { "finished" } else { "stopped at a checkpoint" };
     write!(text, "{}: {outcome}", summary.pipeline)?;
     if let Some(checkpoint) = summary.restored_from {
@@ -127,6 +131,14 @@ fn write_summary(text: &mut String, summary: &Summary, aside: &SetAside) -> std:
         if count > 0 {
             writeln!(text, "               {} {what}{place}", HumanCount(count))?;
         }
+    }
+    if latency.rows > 0 {
+        let [median, p99, max] =
+            [latency.median_us, latency.p99_us, latency.max_us].map(milliseconds);
+        writeln!(
+            text,
+            "  latency      median {median:.1} ms, 99% within {p99:.1} ms, longest {max:.1} ms"
+        )?;
     }
     write!(text, "  checkpoints  {} completed", checkpoints.completed)?;
     if checkpoints.failed > 0 {
@@ -163,7 +175,7 @@ fn write_summary(text: &mut String, summary: &Summary, aside: &SetAside) -> std:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use howdah_pipeline::{CheckpointSummary, StateSummary};
+    use howdah_pipeline::{CheckpointSummary, LatencySummary, StateSummary};
     use howdah_state::TableMetrics;
 
     fn summary() -> Summary {
@@ -184,6 +196,12 @@ mod tests {
             batches: 94,
             probes: 90,
             keys: 149_000,
+            latency: LatencySummary {
+                rows: 459_000,
+                median_us: 21_503,
+                p99_us: 48_127,
+                max_us: 63_487,
+            },
             checkpoints: CheckpointSummary {
                 completed: 3,
                 failed: 0,
@@ -206,6 +224,7 @@ mod tests {
 q18: finished
   rows         460,000 in, 459,000 out, 265310 read per second, 1.88 s
                40,000 kept out by the filter
+  latency      median 21.5 ms, 99% within 48.1 ms, longest 63.5 ms
   checkpoints  3 completed; median 38 ms, longest 62 ms; the last is 3
   look-ups     149,000 keys in 94 batches, 90 probes of the disk
   state        q18__last-bid__last: 145,734 rows, 6.75 MiB in 6 files

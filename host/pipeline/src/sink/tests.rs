@@ -30,13 +30,15 @@ fn staged(
     let (sender, receiver) = crossbeam_channel::unbounded();
     let (reports, reported) = crossbeam_channel::unbounded();
     for output in outputs {
-        sender.send(SinkMessage::Rows { subtask: 1, outputs: vec![output] }).expect("sent");
+        let rows = SinkMessage::Rows { subtask: 1, outputs: vec![output], read_at: None };
+        sender.send(rows).expect("sent");
     }
     sender.send(SinkMessage::Barrier { subtask: 1, checkpoint: 7 }).expect("sent");
     drop(sender);
     let writer = |subtask| Box::new(StagedWriter::new(staging.clone(), subtask, 6)) as Box<_>;
     let thread = SinkThread { number: 0, writers: (0..2).map(writer).collect() };
-    thread.run(&receiver, &reports, &Failure::new()).expect("written");
+    let latency = LatencyMeter::new("q18", Arc::default());
+    thread.run(&receiver, &reports, &latency, &Failure::new()).expect("written");
     match reported.try_recv() {
         Ok(Report::Staged { checkpoint: 7, sink: 0, subtask: 1, handle }) => handle,
         other => panic!("{other:?}"),

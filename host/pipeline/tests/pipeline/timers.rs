@@ -69,6 +69,15 @@ fn every_timer_fires_once_up_to_the_end_of_the_input() {
 }
 
 #[test]
+fn what_timers_emit_came_of_no_batch_and_has_no_latency() {
+    let rows: Vec<_> = (0..100).map(|row| (row, row, BY_WATERMARK, row + 50)).collect();
+    let bench = bench(&rows);
+    let summary = bench.run().expect("a run");
+    assert!(summary.rows_out >= 100);
+    assert_eq!(summary.latency.rows, 0);
+}
+
+#[test]
 fn a_stop_is_no_end_and_timers_outlive_it() {
     let far = 1_000_000;
     let rows: Vec<_> = (0..2_000).map(|row| (row, row, BY_WATERMARK, far + row)).collect();

@@ -250,7 +250,7 @@ impl Gate {
     }
 
     /// Whether a channel that is open has something, or is gone, within this time.
-    fn wait(&self, wait: Option<Duration>) -> bool {
+    pub(crate) fn wait(&self, wait: Option<Duration>) -> bool {
         let mut select = Select::new();
         for (at, channel) in self.channels.iter().enumerate() {
             if self.alignment.is_open(at) {

@@ -34,6 +34,8 @@ pub(crate) use restored::RestoredNodes;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
+#[cfg(feature = "bench")]
+pub(crate) use wires::SUBTASK_QUEUE;
 use wires::{SinkWires, SubtaskWires, Wires};
 
 /// Messages that wait before the coordinator.

@@ -23,6 +23,9 @@
 //! from there. The files sink is exactly-once; the stdout sink prints the rows of a checkpoint
 //! once it is complete, and may print those of the last one again after a crash.
 
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod bench;
 mod bootstrap;
 mod checkpoint;
 mod clock;

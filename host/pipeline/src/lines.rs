@@ -41,7 +41,7 @@ impl Origin {
     }
 
     /// A file of lines.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "bench"))]
     pub(crate) fn of_lines(name: &str) -> Self {
         Self { name: name.to_owned(), unit: "line" }
     }

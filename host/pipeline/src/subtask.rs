@@ -61,7 +61,7 @@ struct Pending {
 
 /// Rows of an input that wait for more.
 #[derive(Debug, Default)]
-struct PortPending {
+pub(crate) struct PortPending {
     rows: Vec<Rows>,
     count: usize,
     bytes: usize,
@@ -217,15 +217,8 @@ impl Subtask {
     }
 
     fn gather(&mut self, pending: &mut Pending, port: u32, rows: Rows) -> Result<ControlFlow<()>> {
-        let count = rows.batch.num_rows();
-        let bytes = rows.batch.get_array_memory_size();
         let batch_rows = self.batch_rows;
-        let is_full = |port: &PortPending| {
-            port.count > 0
-                && (port.count + count > batch_rows
-                    || port.bytes.saturating_add(bytes) > GATHERED_LIMIT_BYTES)
-        };
-        let flow = if pending.port(port).is_some_and(|port| is_full(port)) {
+        let flow = if pending.port(port).is_some_and(|port| port.is_full(&rows, batch_rows)) {
             self.flush(pending)?
         } else {
             ControlFlow::Continue(())
@@ -236,9 +229,7 @@ impl Subtask {
         let Some(pending) = pending.port(port) else {
             return Err(Error::internal(format!("rows of the input {port}, which there is not")));
         };
-        pending.count += count;
-        pending.bytes = pending.bytes.saturating_add(bytes);
-        pending.rows.push(rows);
+        pending.push(rows);
         Ok(flow)
     }
 
@@ -431,8 +422,22 @@ impl Pending {
 }
 
 impl PortPending {
+    /// Whether these rows are too many for the batch of those that wait.
+    pub(crate) fn is_full(&self, rows: &Rows, batch_rows: usize) -> bool {
+        let bytes = rows.batch.get_array_memory_size();
+        self.count > 0
+            && (self.count + rows.batch.num_rows() > batch_rows
+                || self.bytes.saturating_add(bytes) > GATHERED_LIMIT_BYTES)
+    }
+
+    pub(crate) fn push(&mut self, rows: Rows) {
+        self.count += rows.batch.num_rows();
+        self.bytes = self.bytes.saturating_add(rows.batch.get_array_memory_size());
+        self.rows.push(rows);
+    }
+
     /// All that waits, as one batch.
-    fn take(&mut self) -> Result<Option<Rows>> {
+    pub(crate) fn take(&mut self) -> Result<Option<Rows>> {
         (self.count, self.bytes) = (0, 0);
         if self.rows.len() < 2 {
             return Ok(self.rows.pop());

@@ -14,7 +14,7 @@ use howdah_state::{Column, KeyGroups};
 use std::sync::Arc;
 
 /// Messages that wait in the channel between two subtasks.
-const SUBTASK_QUEUE: usize = 8;
+pub(crate) const SUBTASK_QUEUE: usize = 8;
 /// Messages that wait before a sink, for each that writes to it.
 const SINK_QUEUE: usize = 4;
 

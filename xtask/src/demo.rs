@@ -31,7 +31,6 @@ print(rows.new_read().to_pandas(rows.new_scan().plan().splits()).head(5))
 
 /// Runs `cargo xtask demo`.
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
-    setup::prepare(workspace)?;
     let directory = workspace.target.join("demo");
     lay_out(workspace, &directory)?;
 
@@ -48,8 +47,8 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
 }
 
 /// Builds the command and the operators in release, and lays the pipeline out in a directory:
-/// all but its input. Gives the pipeline file.
-pub(crate) fn lay_out(workspace: &Workspace, directory: &Path) -> Result<PathBuf> {
+/// all but its input.
+fn lay_out(workspace: &Workspace, directory: &Path) -> Result<()> {
     let components = build(workspace)?;
     std::fs::create_dir_all(directory)
         .with_context(|| format!("cannot make {}", directory.display()))?;
@@ -60,12 +59,13 @@ pub(crate) fn lay_out(workspace: &Workspace, directory: &Path) -> Result<PathBuf
         std::fs::copy(&from, directory.join(name))
             .with_context(|| format!("cannot copy {}", from.display()))?;
     }
-    Ok(directory.join(PIPELINE))
+    Ok(())
 }
 
-/// Builds the command and the operators in release. Gives the directory of the components: the
-/// output directory of the build script that makes them.
-fn build(workspace: &Workspace) -> Result<PathBuf> {
+/// Builds the command and the operators in release, with what that needs. Gives the directory of the
+/// components: the output directory of the build script that makes them.
+pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
+    setup::prepare(workspace)?;
     let mut cargo = workspace.cargo();
     cargo.args(["build", "--release", "-p", "howdah", "-p", OPERATORS]);
     cargo.arg("--message-format=json-render-diagnostics");

@@ -2,6 +2,7 @@
 
 mod bench;
 mod bench_boundary;
+mod bench_pipeline;
 mod bench_state;
 mod command;
 mod demo;

@@ -6,6 +6,7 @@
 )]
 
 use anyhow::{Context, Result, bail};
+use howdah_bench_figures::children_cpu_s;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -38,7 +39,7 @@ pub(crate) fn run(command: &mut Command, stdout: &Path) -> Result<Measured> {
     // A file, since a pipe that nobody empties would hold the program up.
     let file = std::fs::File::create(stdout)
         .with_context(|| format!("cannot write {}", stdout.display()))?;
-    let cpu_before = children_cpu_s()?;
+    let cpu_before = children_cpu_s();
     let started = Instant::now();
     let mut child = command
         .stdin(Stdio::null())
@@ -58,24 +59,8 @@ pub(crate) fn run(command: &mut Command, stdout: &Path) -> Result<Measured> {
     if !status.success() {
         bail!("{} ended with {status}", command.get_program().to_string_lossy());
     }
-    let cpu_s = children_cpu_s()? - cpu_before;
+    let cpu_s = children_cpu_s() - cpu_before;
     Ok(Measured { wall_s, cpu_s, peak_mib, stdout: std::fs::read_to_string(stdout)? })
-}
-
-/// CPU seconds of all children that have ended and been waited for.
-fn children_cpu_s() -> Result<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat").context("cannot read /proc/self/stat")?;
-    // The name of the program, in parentheses, may contain anything.
-    let fields = stat.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
-    // `cutime` and `cstime` are fields 16 and 17 of the whole line; 2 are before the parenthesis.
-    let ticks: f64 = fields
-        .split_whitespace()
-        .skip(13)
-        .take(2)
-        .map(|field| field.parse::<f64>().unwrap_or_default())
-        .sum();
-    // USER_HZ, which Linux fixes at 100 for user space.
-    Ok(ticks / 100.0)
 }
 
 /// The high-water mark of a process's physical memory, while it runs.
@@ -85,29 +70,9 @@ fn high_water_mib(process: u32) -> Option<f64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok()? / 1024.0)
 }
 
-/// The middle one of a list of figures; the mean of the two middle ones of an even number.
-pub(crate) fn median(figures: impl IntoIterator<Item = f64>) -> f64 {
-    let mut sorted: Vec<f64> = figures.into_iter().collect();
-    sorted.sort_by(f64::total_cmp);
-    let middle = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);
-    let half = sorted.len() / 2;
-    if sorted.len() % 2 == 1 {
-        middle(half)
-    } else {
-        (middle(half.wrapping_sub(1)) + middle(half)) / 2.0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_median_is_the_middle_or_the_mean_of_the_two() {
-        assert_eq!(median([3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median([4.0, 1.0, 2.0, 3.0]), 2.5);
-        assert!(median([]).is_nan());
-    }
 
     #[test]
     fn a_program_is_measured_with_what_it_prints() {

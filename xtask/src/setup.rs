@@ -19,6 +19,9 @@ pub(crate) struct Args {
     /// Get RocksDB too, which `cargo xtask bench state` compares with; downloads 330 MB
     #[arg(long)]
     rocksdb: bool,
+    /// Get Flink too, which `cargo xtask bench pipeline` compares with; downloads 330 MB, and needs a JDK
+    #[arg(long)]
+    flink: bool,
     #[command(flatten)]
     languages: Chosen,
 }
@@ -52,6 +55,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     prepare(workspace)?;
     if args.rocksdb {
         say(&format!("RocksDB         {}", get_rocksdb(workspace)?.display()));
+    }
+    if args.flink {
+        say(&format!("Flink           {}", get_flink(workspace)?.display()));
     }
     for language in args.languages.languages() {
         say(&format!("{language:<15} {}", language.set_up(workspace)?));
@@ -174,6 +180,32 @@ pub(crate) fn kafka_python(workspace: &Workspace) -> Result<PathBuf> {
     Ok(python)
 }
 
+/// Flink's jars, if they are there.
+pub(crate) fn flink_jars(workspace: &Workspace) -> Option<PathBuf> {
+    let libraries = workspace.flink_python().ancestors().nth(2)?.join("lib");
+    let mut pythons = libraries.read_dir().ok()?.flatten();
+    let jars = |python: &Path| python.join("site-packages/pyflink/lib");
+    pythons.find_map(|python| Some(jars(&python.path())).filter(|jars| jars.is_dir()))
+}
+
+/// Whether Java can run a program from its source.
+pub(crate) fn has_java_compiler() -> bool {
+    output(Command::new("java").arg("--list-modules"))
+        .is_some_and(|modules| modules.lines().any(|line| line.starts_with("jdk.compiler")))
+}
+
+fn get_flink(workspace: &Workspace) -> Result<PathBuf> {
+    if !has_java_compiler() {
+        install(&["default-jdk-headless"]);
+    }
+    if !has_java_compiler() {
+        bail!("Flink needs a JDK; on Debian: `apt-get install default-jdk-headless`");
+    }
+    let requirements = workspace.root.join("benches/flink/requirements.txt");
+    environment(&workspace.flink_python(), &requirements)?;
+    flink_jars(workspace).context("the package of Flink has no jars")
+}
+
 /// Makes the virtual environment of a Python with these packages, unless it is there with the
 /// same.
 pub(crate) fn environment(python: &Path, requirements: &Path) -> Result<String> {
@@ -195,9 +227,8 @@ pub(crate) fn environment(python: &Path, requirements: &Path) -> Result<String> 
     if run_command(&mut create).is_err() {
         // Debian packs the module apart.
         install(&["python3-venv"]);
-        run_command(&mut create).context(
-            "the tests need Python's venv module; on Debian: `apt-get install python3-venv`",
-        )?;
+        run_command(&mut create)
+            .context("Python's venv module is needed; on Debian: `apt-get install python3-venv`")?;
     }
     run_command(
         Command::new(python)

@@ -47,6 +47,11 @@ impl Workspace {
         self.target.join("kafka-venv/bin/python")
     }
 
+    /// A Python whose environment has Flink's jars.
+    pub(crate) fn flink_python(&self) -> PathBuf {
+        self.target.join("flink-venv/bin/python")
+    }
+
     /// The release build of the command.
     pub(crate) fn release_binary(&self) -> PathBuf {
         self.target.join("release/howdah")

@@ -4,4 +4,4 @@ mod figure;
 mod measure;
 
 pub use figure::{Bar, Figure};
-pub use measure::{Cost, Stopwatch, median, percentile, wait_until_idle};
+pub use measure::{Cost, Stopwatch, children_cpu_s, median, percentile, wait_until_idle};

@@ -75,6 +75,19 @@ fn clock_s(clock: libc::clockid_t) -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
+/// CPU seconds, user and system, of all children that have ended and been waited for, and of theirs.
+pub fn children_cpu_s() -> f64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is to a struct of our own, of which all zeroes are a value.
+    let usage = unsafe {
+        let result = libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        assert_eq!(result, 0, "the time of children cannot be read; every Linux has it");
+        usage.assume_init()
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}
+
 /// Waits until background threads have nothing more to do, for 60 s at most.
 pub fn wait_until_idle() {
     const LOOK_INTERVAL: Duration = Duration::from_millis(50);
@@ -100,4 +113,16 @@ pub fn percentile(samples: &[f64], share: f64) -> f64 {
     sorted.sort_by(f64::total_cmp);
     let rank = (sorted.len() as f64 * share).ceil() as usize;
     sorted.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_is_the_middle_or_the_mean_of_the_two() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert!(median(&[]).is_nan());
+    }
 }

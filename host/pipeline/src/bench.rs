@@ -3,7 +3,7 @@
 
 use crate::clock;
 use crate::error::{Error, Result};
-use crate::exchange::{Exchange, Message};
+use crate::exchange::Exchange;
 use crate::gate::{Arrival, Gate, Nothing, Start};
 use crate::launch::SUBTASK_QUEUE;
 use crate::lines::{Lines, Origin};

@@ -23,6 +23,7 @@ pub(crate) struct Start {
 
 /// What comes out of a gate.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "taken apart at once, one for each batch")]
 pub(crate) enum Arrival {
     /// Rows of an input.
     Rows { port: u32, rows: Rows },

@@ -16,7 +16,7 @@ fn a_pipeline_runs_a_file_to_its_end() {
     let expected = last_bids(&bids);
     assert_eq!(summary.rows_out, expected.len() as u64);
     assert_eq!(bench.output(), expected);
-    let latency = summary.latency;
+    let latency = summary.latency.clone();
     assert_eq!(latency.rows, summary.rows_out);
     assert!(0 < latency.median_us && latency.median_us <= latency.max_us, "{latency:?}");
     let keys: BTreeSet<_> = bids.iter().map(|bid| (bid.bidder, bid.auction)).collect();

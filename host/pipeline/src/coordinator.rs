@@ -19,12 +19,14 @@ use crate::progress::Counters;
 use crate::sink::Sink;
 use crate::source;
 use crate::summary::CheckpointSummary;
+use crate::trace::{self, CheckpointSpan};
 use crossbeam_channel::{Receiver, Sender, after, never, select};
 use howdah_state::{StateEvent, StateTable};
 use metrics::{counter, histogram};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+use tracing::Span;
 
 /// Counts checkpoints that were given up.
 const FAILED: &str = "howdah_pipeline_checkpoints_failed_total";
@@ -150,6 +152,7 @@ pub(crate) struct Links {
     pub(crate) state_events: Receiver<StateEvent>,
     pub(crate) events: Sender<Event>,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) checkpoint_span: CheckpointSpan,
     pub(crate) failure: Arc<Failure>,
 }
 
@@ -227,6 +230,7 @@ struct InFlight {
     id: u64,
     last: bool,
     begun: Instant,
+    span: Span,
     /// Who waits for it.
     requested: Vec<Sender<HeldCheckpoint>>,
     /// One for each reader.
@@ -304,7 +308,10 @@ impl Coordinator {
             // A subtask may wait for a flush that will never come.
             self.tables.iter().for_each(|table| table.table.abort());
         }
-        self.summary.failed += u64::from(self.in_flight.is_some());
+        if let Some(flight) = &self.in_flight {
+            self.summary.failed += 1;
+            trace::fail(&flight.span, "the pipeline ended before it was complete");
+        }
         let durations = self.durations_ms.make_contiguous();
         durations.sort_unstable();
         let middle = durations.get(durations.len() / 2);
@@ -340,8 +347,9 @@ impl Coordinator {
             }
             if self.in_flight.as_ref().is_some_and(|flight| self.is_complete(flight)) {
                 let Some(flight) = self.in_flight.take() else { continue };
-                let last = flight.last;
-                self.complete(flight)?;
+                let (last, span) = (flight.last, flight.span.clone());
+                self.complete(flight)
+                    .inspect_err(|error| trace::fail(&span, &error.to_string()))?;
                 if last {
                     return Ok(true);
                 }
@@ -358,6 +366,8 @@ impl Coordinator {
         self.summary.failed += 1;
         counter!(FAILED, "pipeline" => self.pipeline()).increment(1);
         let (id, missing) = (flight.id, self.missing(&flight));
+        self.links.checkpoint_span.end();
+        trace::fail(&std::mem::replace(&mut flight.span, Span::none()), &missing);
         self.failed.push(flight);
         let failed = u32::try_from(self.failed.len()).unwrap_or(u32::MAX);
         let (timeout, tolerated) = (timeout.as_millis(), self.settings.tolerated_failures);
@@ -403,6 +413,7 @@ impl Coordinator {
             id,
             last: self.ending,
             begun,
+            span: self.links.checkpoint_span.begin(id, self.ending),
             requested: std::mem::take(&mut self.requested),
             readers: self.links.commands.iter().map(|_| None).collect(),
             frozen: 0,
@@ -496,6 +507,8 @@ impl Coordinator {
     /// Writes the document, which completes the checkpoint; then makes its output visible and
     /// lets go of old checkpoints.
     fn complete(&mut self, mut flight: InFlight) -> Result<()> {
+        self.links.checkpoint_span.end();
+        let _entered = tracing::debug_span!(parent: &flight.span, "commit").entered();
         let begun = flight.begun;
         let requested = std::mem::take(&mut flight.requested);
         for failed in self.failed.drain(..).rev() {

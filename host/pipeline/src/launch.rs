@@ -25,6 +25,7 @@ use crate::restore::Restore;
 use crate::sink::{Sink, SinkThread};
 use crate::source::Source;
 use crate::subtask::Subtask;
+use crate::trace::CheckpointSpan;
 use crate::watermark::{Idleness, Watermark};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use howdah_runtime::{Component, Instance};
@@ -102,6 +103,7 @@ impl Launch {
             base: restored_from.unwrap_or(0),
             reports,
             counters: Arc::new(Counters::new(readers.len())),
+            checkpoint_span: CheckpointSpan::default(),
             failure: Arc::new(Failure::new()),
         };
         nodes.counters.checkpoint.set(nodes.base);
@@ -117,6 +119,7 @@ impl Launch {
             state_events: self.store.events(),
             events: events.clone(),
             counters: Arc::clone(&nodes.counters),
+            checkpoint_span: nodes.checkpoint_span.clone(),
             failure: Arc::clone(&nodes.failure),
         };
         let coordinator = Coordinator::new(
@@ -166,6 +169,7 @@ struct Nodes<'a> {
     base: u64,
     reports: Sender<Report>,
     counters: Arc<Counters>,
+    checkpoint_span: CheckpointSpan,
     failure: Arc<Failure>,
 }
 
@@ -246,6 +250,7 @@ impl Nodes<'_> {
             batch_rows: config.batch.rows,
             batch_wait: Duration::from_millis(config.batch.wait_ms),
             heeds_watermark: !node.spec.timers.is_empty() || component.handlers().watermark,
+            checkpoint_span: self.checkpoint_span.clone(),
             failure: Arc::clone(&self.failure),
         };
         Some((format!("{}-{number}", config.name), subtask))

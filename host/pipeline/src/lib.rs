@@ -22,6 +22,13 @@
 //! is killed, or fails, leaves them at the last completed checkpoint; the next run goes on
 //! from there. The files sink is exactly-once; the stdout sink prints the rows of a checkpoint
 //! once it is complete, and may print those of the last one again after a crash.
+//!
+//! # Traces
+//!
+//! A checkpoint, from its order to the output that it makes visible, is a `tracing` span (`checkpoint`);
+//! what each subtask does at its barrier (`barrier`), the flush of each state and the `commit` are below
+//! it. So is a start from a checkpoint (`restore`). They are of level debug; none is made for rows or
+//! batches.
 
 #[cfg(feature = "bench")]
 #[doc(hidden)]
@@ -68,6 +75,7 @@ mod sink;
 mod source;
 mod subtask;
 mod summary;
+mod trace;
 mod watermark;
 
 pub use bootstrap::{ColumnFit, Imported, ImportedTable, StateImport};

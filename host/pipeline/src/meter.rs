@@ -93,6 +93,11 @@ impl Meter {
         }
     }
 
+    /// Which source or operator it is, and which subtask of it.
+    pub(crate) fn names(&self) -> (&str, usize) {
+        (&self.tally.node, self.tally.subtask)
+    }
+
     /// Waits for something to do.
     pub(crate) fn idle<R>(&mut self, wait: impl FnOnce() -> R) -> R {
         let (result, waited_us) = self.wait(wait);

@@ -185,6 +185,10 @@ impl Pipeline {
         if let Some(checkpoint) = checkpoint {
             self.log_changes(checkpoint);
         }
+        let span = checkpoint.map_or_else(tracing::Span::none, |checkpoint| {
+            tracing::debug_span!("restore", checkpoint = checkpoint.id)
+        });
+        let _entered = span.entered();
         // All that may refuse comes before all that changes something on disk.
         self.refuse_to_hide(&restore)?;
         let mut sources = self.open_sources(checkpoint)?;

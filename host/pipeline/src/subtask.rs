@@ -10,6 +10,7 @@ use crate::isolation::{FailedRows, isolate};
 use crate::lines::Lines;
 use crate::outlet::Outlets;
 use crate::progress::Counters;
+use crate::trace::CheckpointSpan;
 use arrow_array::RecordBatch;
 use crossbeam_channel::Sender;
 use howdah_runtime::{Input, Instance, Output};
@@ -45,6 +46,7 @@ pub(crate) struct Subtask {
     pub(crate) batch_rows: usize,
     /// How long rows wait for more, at most.
     pub(crate) batch_wait: Duration,
+    pub(crate) checkpoint_span: CheckpointSpan,
     pub(crate) failure: Arc<Failure>,
 }
 
@@ -290,6 +292,9 @@ impl Subtask {
         checkpoint: u64,
         last: bool,
     ) -> Result<ControlFlow<()>> {
+        let (operator, subtask) = self.outlets.meter.names();
+        let span = self.checkpoint_span.barrier(checkpoint, operator, subtask);
+        let _entered = span.entered();
         if self.flush(pending)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }

@@ -120,7 +120,8 @@
 //! | `howdah_state_superseded_files` | gauge | files that only superseded snapshots name |
 //! | `howdah_state_manifests` | gauge | manifests that the latest snapshot names |
 //!
-//! Flushes, merges, checkpoints and restores are `tracing` spans.
+//! Flushes, merges, checkpoints and restores are `tracing` spans. That of a checkpoint is a child of the
+//! span in which the last subtask called `freeze`, though it is work of another thread.
 
 mod checkpoint;
 mod clock;

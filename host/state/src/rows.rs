@@ -233,7 +233,8 @@ impl SubtaskRows {
         let buffer = Arc::new(std::mem::replace(&mut self.active, fresh));
         // A barrier never waits; a full buffer does while too many are on their way.
         self.links.view.freeze(self.subtask, buffer.clone(), checkpoint.is_none())?;
-        let command = Command::Frozen { subtask: self.subtask, checkpoint, buffer };
+        let span = tracing::Span::current();
+        let command = Command::Frozen { subtask: self.subtask, checkpoint, buffer, span };
         self.links.commands.send(command).map_err(|_| {
             Error::new(
                 ErrorKind::Closed,

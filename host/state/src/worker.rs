@@ -37,7 +37,13 @@ const RETRY_PAUSES_MS: [u64; 3] = [5, 25, 100];
 #[derive(Debug)]
 pub(crate) enum Command {
     /// A subtask has frozen its buffer: at a barrier, or (`None`) because it was full.
-    Frozen { subtask: u32, checkpoint: Option<u64>, buffer: Arc<WriteBuffer> },
+    Frozen {
+        subtask: u32,
+        checkpoint: Option<u64>,
+        buffer: Arc<WriteBuffer>,
+        /// That of whoever froze it.
+        span: tracing::Span,
+    },
     /// These checkpoints, with their snapshots, are to be kept.
     Retain(Vec<(u64, i64)>),
     /// A merge has ended.
@@ -53,6 +59,7 @@ struct Waiting {
     epoch: u64,
     checkpoint: Option<u64>,
     buffer: Arc<WriteBuffer>,
+    span: tracing::Span,
     since: Instant,
 }
 
@@ -146,8 +153,15 @@ impl Worker {
                 None => self.commands.recv_timeout(IDLE_INTERVAL),
             };
             match next {
-                Ok(Command::Frozen { subtask, checkpoint, buffer }) => {
-                    self.enqueue(subtask, checkpoint, buffer)?;
+                Ok(Command::Frozen { subtask, checkpoint, buffer, span }) => {
+                    let since = crate::seam::now();
+                    self.enqueue(subtask, |epoch| Waiting {
+                        epoch,
+                        checkpoint,
+                        buffer,
+                        span,
+                        since,
+                    })?;
                 }
                 Ok(Command::Retain(checkpoints)) => self.retain(&checkpoints),
                 Ok(Command::Merged { bucket, newest, result }) => {
@@ -173,12 +187,7 @@ impl Worker {
         }
     }
 
-    fn enqueue(
-        &mut self,
-        subtask: u32,
-        checkpoint: Option<u64>,
-        buffer: Arc<WriteBuffer>,
-    ) -> Result<()> {
+    fn enqueue(&mut self, subtask: u32, waiting: impl FnOnce(u64) -> Waiting) -> Result<()> {
         let (Some(queue), Some(epoch)) =
             (self.waiting.get_mut(subtask as usize), self.epochs.get_mut(subtask as usize))
         else {
@@ -187,8 +196,9 @@ impl Worker {
                 self.committer.table.name
             )));
         };
-        queue.push_back(Waiting { epoch: *epoch, checkpoint, buffer, since: crate::seam::now() });
-        *epoch += u64::from(checkpoint.is_some());
+        let waiting = waiting(*epoch);
+        *epoch += u64::from(waiting.checkpoint.is_some());
+        queue.push_back(waiting);
         Ok(())
     }
 
@@ -230,11 +240,16 @@ impl Worker {
                 self.committer.table.name
             )));
         }
-        let since = fronts.iter().map(|front| front.since).max().unwrap_or_else(crate::seam::now);
+        let last = fronts.iter().max_by_key(|front| front.since);
+        let (since, parent) = last.map_or_else(
+            || (crate::seam::now(), tracing::Span::none()),
+            |last| (last.since, last.span.clone()),
+        );
         let buffers: Vec<_> =
             (0_u32..).zip(fronts).map(|(subtask, front)| (subtask, front.buffer)).collect();
         let table = self.name.clone();
-        let _span = tracing::debug_span!("checkpoint", %table, checkpoint).entered();
+        let span = tracing::debug_span!(parent: &parent, "checkpoint", %table, checkpoint);
+        let _entered = span.entered();
         let snapshot = self.flush(checkpoint, &buffers)?;
         self.published += 1;
         self.persist(|worker| worker.committer.tag(checkpoint, snapshot))?;

@@ -34,6 +34,7 @@ fn bench_of(interval: Duration, tolerated_failures: u32) -> Bench {
         state_events: state_events_receiver,
         events,
         counters: Arc::new(Counters::new(1)),
+        checkpoint_span: CheckpointSpan::default(),
         failure: Arc::clone(&failure),
     };
     let settings = Settings {

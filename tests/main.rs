@@ -49,4 +49,5 @@ mod state_import;
 mod stop;
 mod table_kills;
 mod table_source;
+mod traces;
 mod wasi;

@@ -65,6 +65,16 @@ pub(crate) fn allowed_directories() -> Vec<PathBuf> {
     std::env::split_paths(&named).filter(|path| !path.as_os_str().is_empty()).collect()
 }
 
+/// Where OpenTelemetry's own environment has traces sent.
+#[cfg(feature = "opentelemetry")]
+pub(crate) const OTLP_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+
+/// What it says.
+#[cfg(feature = "opentelemetry")]
+pub(crate) fn otlp_endpoint() -> Option<String> {
+    std::env::var(OTLP_ENDPOINT).ok().filter(|endpoint| !endpoint.trim().is_empty())
+}
+
 /// Where `cargo xtask setup` has put a toolchain, beside the build that this binary is of.
 pub(crate) fn toolchain(name: &str) -> Option<PathBuf> {
     let binary = std::env::current_exe().ok()?;

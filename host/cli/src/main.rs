@@ -24,6 +24,7 @@ mod serve;
 mod state;
 mod table;
 mod top;
+mod traces;
 mod wasi;
 
 use clap::{Parser, Subcommand};

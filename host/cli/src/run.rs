@@ -7,6 +7,7 @@ mod signals;
 use crate::directories::DirectoryArgs;
 use crate::failure::{Failure, Result};
 use crate::serve::{self, Health};
+use crate::traces::{TraceArgs, Traces};
 use crate::{compile_worker, environment, wasi};
 use anyhow::{Context, anyhow};
 use howdah_pipeline::{
@@ -18,7 +19,10 @@ use session::Session;
 use signals::Signals;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Output {
@@ -103,6 +107,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PORT")]
     http_port: Option<u16>,
     #[command(flatten)]
+    traces: TraceArgs,
+    #[command(flatten)]
     directories: DirectoryArgs,
     #[command(flatten)]
     wasi: wasi::WasiArgs,
@@ -116,9 +122,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if !asks {
         signals.listen()?;
     }
-    log_to_stderr(args.log)?;
     let mut config =
         PipelineConfig::load(&args.pipeline).map_err(|error| Failure::Usage(error.into()))?;
+    let traces = Traces::start(&args.traces, &config)?;
+    log_to_stderr(args.log, traces.as_ref())?;
     args.directories.grant(&mut config);
     let prints = config.sinks.iter().any(|sink| sink.sink_type == SinkType::Stdout);
     if args.output == Output::Json && prints {
@@ -179,11 +186,15 @@ pub(crate) fn engine(wasi: Option<WasiPermission>) -> Result<Engine> {
     Ok(Engine::new(options).context("cannot set up the WebAssembly engine")?)
 }
 
-fn log_to_stderr(level: Level) -> Result<()> {
-    tracing_subscriber::fmt()
-        .with_max_level(LevelFilter::from(level))
+/// Events go to standard error, spans to the traces, if there are any.
+fn log_to_stderr(level: Level, traces: Option<&Traces>) -> Result<()> {
+    let log = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
+        .with_filter(LevelFilter::from(level));
+    tracing_subscriber::registry()
+        .with(log)
+        .with(traces.map(Traces::layer))
         .try_init()
         .map_err(|error| Failure::Failed(anyhow!("cannot set up logging: {error}")))
 }

@@ -20,6 +20,8 @@ use std::collections::VecDeque;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tracing::Span;
+use tracing::field::Empty;
 
 /// Time between two looks at the counters.
 const REFRESH: Duration = Duration::from_millis(200);
@@ -46,6 +48,8 @@ pub(super) struct Session<'a> {
     control: Option<ControlServer>,
     /// Another pipeline file that is on trial until a checkpoint is complete.
     trial: Option<Replacement>,
+    /// The span of the restart or change that the next start is part of.
+    starting: Span,
     /// The last completed checkpoints, for those who ask how it is.
     history: VecDeque<serde_json::Value>,
 }
@@ -57,6 +61,8 @@ struct Replacement {
     components: Option<Components>,
     text: String,
     responder: Responder,
+    /// From the order until it is known whether the pipeline goes on with it.
+    span: Span,
 }
 
 /// What was ordered of the pipeline that runs, and is not done.
@@ -89,6 +95,7 @@ impl<'a> Session<'a> {
             dropped_states,
             control: None,
             trial: None,
+            starting: Span::none(),
             history: VecDeque::new(),
         }
     }
@@ -126,7 +133,7 @@ impl<'a> Session<'a> {
                                 self.try_out(replacement);
                                 continue;
                             }
-                            Some(why) => replacement.responder.refuse(why),
+                            Some(why) => replacement.refuse(why),
                         }
                     }
                     self.stopped(orders.stops, &summary);
@@ -185,6 +192,7 @@ impl<'a> Session<'a> {
 
     /// Starts it, and begins to take orders once the lock is held.
     fn start(&mut self, from: StartFrom) -> howdah_pipeline::Result<Handle> {
+        let _entered = std::mem::replace(&mut self.starting, Span::none()).entered();
         let components = match self.components.take() {
             Some(components) => components,
             None => Components::load(&self.config, self.engine)?,
@@ -263,8 +271,9 @@ impl<'a> Session<'a> {
                         // Another parallelism is for the same operator, whatever its file is by now.
                         let same = are_of_same_components(&self.config, &config);
                         let components = self.components.clone().filter(|_| same);
+                        let span = span_of_change(same);
                         orders.replacement =
-                            Some(Replacement { config, components, text, responder });
+                            Some(Replacement { config, components, text, responder, span });
                         handle.stop();
                     }
                     Err(why) => responder.refuse(&why),
@@ -340,18 +349,22 @@ impl<'a> Session<'a> {
 
     /// Goes on with another file, on trial.
     fn try_out(&mut self, replacement: Replacement) {
-        let Replacement { config, components, text, responder } = replacement;
+        let Replacement { config, components, text, responder, span } = replacement;
         let config = std::mem::replace(&mut self.config, config);
         let components = std::mem::replace(&mut self.components, components);
         self.restarts = Restarts::new(self.config.restart());
-        self.trial = Some(Replacement { config, components, text, responder });
+        self.starting = span.clone();
+        self.trial = Some(Replacement { config, components, text, responder, span });
     }
 
     /// A checkpoint is complete: what is on trial has passed.
     fn accept(&mut self, completed: bool) {
-        let Some(Replacement { text, responder, .. }) = self.trial.take_if(|_| completed) else {
+        let Some(Replacement { text, responder, span, .. }) = self.trial.take_if(|_| completed)
+        else {
             return;
         };
+        // It ends here: what it was entered for last has been over for long.
+        let _entered = span.entered();
         match environment::replace_file(&self.config.file, text.as_bytes()) {
             Ok(()) => responder.answer(&json!({ "pipeline": self.config.name })),
             Err(error) => responder.refuse(&format!(
@@ -364,9 +377,10 @@ impl<'a> Session<'a> {
 
     /// After a failure: what is on trial has failed, and the pipeline goes on as it was before.
     fn go_back(&mut self, error: &howdah_pipeline::Error) -> Result<bool> {
-        let Some(Replacement { config, components, responder, .. }) = self.trial.take() else {
-            return Ok(false);
-        };
+        let Some(trial) = self.trial.take() else { return Ok(false) };
+        let Replacement { config, components, responder, span, .. } = trial;
+        fail(&span, "the pipeline failed before a checkpoint was complete, and goes on as it was");
+        self.starting = span;
         (self.config, self.components) = (config, components);
         self.restarts = Restarts::new(self.config.restart());
         let why = format!(
@@ -383,6 +397,7 @@ impl<'a> Session<'a> {
         self.health.tell(false);
         let shown = error.to_string();
         let wait = self.restarts.after(error).map_err(|error| failed_at(error, checkpoint))?;
+        self.starting = tracing::debug_span!("restart", restart = self.restarts.count());
         restarting(self.output, &shown, self.restarts.count(), wait)?;
         if self.signals.wait(wait) {
             return Err(Failure::Failed(anyhow!("{shown}\nstopped before a restart")));
@@ -423,6 +438,14 @@ enum Ended {
     Refused(howdah_pipeline::Error),
     /// What it printed was not read.
     Unheard(Failure),
+}
+
+impl Replacement {
+    /// The pipeline does not go on with it.
+    fn refuse(self, why: &str) {
+        fail(&self.span, why);
+        self.responder.refuse(why);
+    }
 }
 
 impl Orders {
@@ -466,6 +489,20 @@ impl Orders {
         let thread = std::thread::Builder::new().name("howdah-savepoint".to_owned()).spawn(save);
         self.savepoints.extend(thread);
     }
+}
+
+/// Of a change to the pipeline while it runs: to its components, or to how many subtasks they have.
+fn span_of_change(same_components: bool) -> Span {
+    if same_components {
+        tracing::debug_span!("rescale", otel.status_description = Empty)
+    } else {
+        tracing::debug_span!("swap", otel.status_description = Empty)
+    }
+}
+
+/// Says why what a span is of has failed, in the field that OpenTelemetry has for it.
+fn fail(span: &Span, why: &str) {
+    span.record("otel.status_description", why);
 }
 
 /// Whether both name the same components, loaded in the same way.

@@ -107,6 +107,13 @@ fn a_configuration_that_the_operator_refuses_is_refused() {
 }
 
 #[test]
+fn a_component_that_is_not_there_is_to_be_built() {
+    let directory = tempfile::tempdir().unwrap();
+    let said = ["nowhere.wasm is not there", "`howdah build`"];
+    check(&directory.path().join("nowhere.wasm"), &[]).failed(2, &said);
+}
+
+#[test]
 fn a_project_is_to_be_built_first() {
     let directory = tempfile::tempdir().unwrap();
     check(directory.path(), &[]).failed(2, &["is a directory", "howdah build"]);

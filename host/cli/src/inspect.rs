@@ -53,8 +53,14 @@ pub(crate) fn read(path: &Path) -> Result<Inspection> {
             shown = path.display()
         )));
     }
+    if matches!(path.try_exists(), Ok(false)) {
+        return Err(Failure::usage(format!(
+            "the component {} is not there; build the operator (`howdah build`), or mend the path",
+            path.display()
+        )));
+    }
     Inspection::read(path).map_err(|error| match error.kind() {
-        // The file is not there, or cannot be read.
+        // The file cannot be read.
         ErrorKind::Host => Failure::Usage(error.into()),
         _ => Failure::Failed(error.into()),
     })

@@ -22,7 +22,8 @@ const BUILT_WITH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guest-sdk/r
 /// Make a project of an operator: its source, a test, a pipeline and some events
 ///
 /// The operator keeps the highest bid of each auction: a start to change into what you need. The
-/// project builds and passes its own test as it is. Nothing is downloaded.
+/// project builds and passes its own test as it is. Nothing is downloaded; Cargo gets the crates that the
+/// Rust SDK stands on when it builds.
 ///
 /// A Rust project takes the SDK from a checkout of howdah, since it is on no registry yet: from the
 /// one that this command was built from, or from the one that --sdk names. Projects in other
@@ -199,7 +200,9 @@ fn next_steps(language: Language, name: &Name, sdk: Option<&Path>) -> String {
     );
     if let Some(sdk) = sdk {
         text.push_str(&format!(
-            "Cargo.toml takes the SDK from {}: it is on no registry yet\n",
+            "The first test and the first build compile the SDK and what it stands on, in a minute or \
+             two.\nCargo.toml takes the SDK from {}, as it is on no registry yet; --sdk names another \
+             checkout\n",
             sdk.display()
         ));
     }

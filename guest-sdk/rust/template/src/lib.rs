@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_bid_survives_a_crash() -> Result<()> {
+    fn what_was_kept_survives_a_crash() -> Result<()> {
         let mut host = TestHost::<HighestBid>::new()?;
         host.process([bid(1, 10)])?;
         host.barrier()?; // a crash goes back to here

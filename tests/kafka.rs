@@ -150,12 +150,16 @@ fn rows_go_from_topic_to_topic_exactly_once_under_kills() {
             .set("", "parallelism", 1 + round % 3)
             .set("checkpoint", "interval-ms", 40)
             .set("source", "bounded", true)
+            .set("source", "parallelism", 1 + (round + 1) % 3)
             .set("source", "rate-limit-rows-per-second", ROWS_PER_SECOND);
         for kill in 0..3 {
             let moment = MOMENTS[usize::try_from(round + kill).unwrap() % MOMENTS.len()];
             kills += u32::from(run_and_kill(&job, moment, &mut random));
         }
-        job.set("source", "rate-limit-rows-per-second", 0).run_to_end();
+        // Another number of subtasks goes on with the partitions.
+        job.set("source", "rate-limit-rows-per-second", 0)
+            .set("source", "parallelism", 3 - round % 3)
+            .run_to_end();
         let got = broker.rows(&topic, &broker.job(&topic));
         assert_eq!(got.len(), expected.len(), "rows, round {round}");
         assert!(got == expected, "the output differs, round {round}");

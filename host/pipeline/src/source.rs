@@ -197,7 +197,7 @@ pub(crate) fn open(
             Ok(Box::new(table::PaimonSource::open(config, directories, plan, position)?))
         }
         SourceConnector::Http => Ok(Box::new(http::HttpSource::open(config, plan, position)?)),
-        SourceConnector::Kafka => open_topic(config, &plan, position),
+        SourceConnector::Kafka => open_topic(config, &plan, share, position),
     }
 }
 
@@ -210,9 +210,10 @@ fn inspect_topic(config: &SourceConfig) -> Result<FileShape> {
 fn open_topic(
     config: &SourceConfig,
     plan: &Arc<Plan>,
+    share: Share,
     position: Option<&SourcePosition>,
 ) -> Result<Box<dyn Source>> {
-    Ok(Box::new(kafka::KafkaSource::open(config, topic(config)?, plan, position)?))
+    Ok(Box::new(kafka::KafkaSource::open(config, topic(config)?, plan, share, position)?))
 }
 
 #[cfg(feature = "kafka")]
@@ -229,6 +230,7 @@ fn inspect_topic(_: &SourceConfig) -> Result<FileShape> {
 fn open_topic(
     _: &SourceConfig,
     _: &Arc<Plan>,
+    _: Share,
     _: Option<&SourcePosition>,
 ) -> Result<Box<dyn Source>> {
     Err(no_kafka())
@@ -246,6 +248,8 @@ pub(crate) fn merge(positions: &[SourcePosition]) -> Result<SourcePosition> {
         [whole] => Ok(whole.clone()),
         [first, ..] if first.connector == nexmark::CONNECTOR => nexmark::merge(positions),
         [first, ..] if first.connector == file::DIRECTORY => file::merge(positions),
+        #[cfg(feature = "kafka")]
+        [first, ..] if first.connector == kafka::CONNECTOR => kafka::merge(positions),
         _ => Err(Error::internal("a source without shares has several positions, or none")),
     }
 }

@@ -34,7 +34,8 @@ pub(super) const KEYS: &[Key] = &[
         "parallelism",
         Integer(1, PARALLELISM_LIMIT),
         "1",
-        "Subtasks that read it, of a directory, a pattern or generated events",
+        "Subtasks that read it, of a directory, a pattern, a topic of Kafka or generated events. Of a \
+         topic not more than it has partitions",
     ),
     optional("table", Text, "`DATABASE.TABLE`. Must be there").only(&["paimon"]),
     optional("port", Integer(1, 65_535), "Of 127.0.0.1, that rows are sent to. Must be there")
@@ -256,14 +257,14 @@ pub(super) fn source(
     let parallelism = section.integer("parallelism").map_or(1, to_u32);
     let can_be_shared = match connector {
         SourceConnector::File => connectors::has_many(&path.value),
-        SourceConnector::Nexmark { .. } => true,
-        SourceConnector::Paimon | SourceConnector::Http | SourceConnector::Kafka => false,
+        SourceConnector::Nexmark { .. } | SourceConnector::Kafka => true,
+        SourceConnector::Paimon | SourceConnector::Http => false,
     };
     let what = section.describe("parallelism");
     if parallelism > 1 && !can_be_shared {
         let problem = format!(
-            "{what} is for a directory, a pattern such as \"in/*.csv\", or generated events; others \
-             are read by one subtask"
+            "{what} is for a directory, a pattern such as \"in/*.csv\", a topic of Kafka, or \
+             generated events; others are read by one subtask"
         );
         section.problem(section.line(), problem);
     }

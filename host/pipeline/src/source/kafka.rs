@@ -5,7 +5,7 @@ mod decode;
 mod partition;
 
 use super::plan::{FileColumn, FileShape, Plan};
-use super::{Next, Progress, Source};
+use super::{Next, Progress, Share, Source};
 use crate::checkpoint::SourcePosition;
 use crate::clock;
 use crate::config::{KafkaFormat, KafkaStart, Located, SourceConfig, TopicConfig};
@@ -25,20 +25,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The name of the connector.
-const CONNECTOR: &str = "kafka";
+pub(super) const CONNECTOR: &str = "kafka";
 /// How soon to ask again when no message is there.
 const IDLE_WAIT: Duration = Duration::from_millis(5);
 /// Messages of all partitions that the client may hold before they are read, and at least of each.
 const PREFETCH_KIB: usize = 65_536;
 const PREFETCH_LEAST_KIB: usize = 1_024;
 
-/// What a checkpoint keeps beside the number of rows: offsets by partition.
+/// What a checkpoint keeps beside the number of rows, by partition.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Stored {
     topic: String,
-    /// The next message of each.
+    /// The offset of the next message of each.
     next: BTreeMap<i32, i64>,
+    /// How many messages of each were read.
+    read: BTreeMap<i32, u64>,
     /// Where each ends, unless it goes on for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     end: Option<BTreeMap<i32, i64>>,
@@ -74,8 +76,6 @@ pub(super) struct KafkaSource {
     partitions: Vec<Partition>,
     /// How long a partition that is at its end is waited for; `None`: for ever.
     idle_after: Option<Duration>,
-    /// Messages that were read since the beginning.
-    rows: u64,
     /// Bytes of them that this run read.
     bytes: u64,
     /// Whether the brokers could not be reached since the last messages.
@@ -83,23 +83,25 @@ pub(super) struct KafkaSource {
 }
 
 impl KafkaSource {
-    /// Opens the topic at a position of a checkpoint; `None`: where the configuration says.
+    /// Opens the partitions of a share at a position of the whole topic; `None`: where the
+    /// configuration says.
     pub(super) fn open(
         config: &SourceConfig,
         topic: &TopicConfig,
         plan: &Arc<Plan>,
+        share: Share,
         position: Option<&SourcePosition>,
     ) -> Result<Self> {
-        let read = |position: &SourcePosition| {
-            Kept::Position.check(CONNECTOR, &position.connector)?;
-            Kept::Position.read::<Stored>(CONNECTOR, &position.at)
-        };
         let stored = position.map(read).transpose()?;
         let numbers = kafka::partitions(consumer(topic, 1)?.client(), &topic.kafka)?;
+        check_share(config, topic, numbers.len(), share)?;
+        check_stored(topic, &numbers, stored.as_ref())?;
+        let is_own = |number: &i32| u64::try_from(*number).is_ok_and(|number| share.has(number));
+        let numbers: Vec<i32> = numbers.into_iter().filter(is_own).collect();
         let consumer = consumer(topic, numbers.len())?;
         let ranges = ranges(&consumer, topic, &numbers)?;
         let starts = starts(topic, &ranges, stored.as_ref())?;
-        let (ends, latest) = stored.map_or((None, BTreeMap::new()), |it| (it.end, it.latest));
+        let Stored { end: ends, latest, read: messages, .. } = stored.unwrap_or_default();
         let highs = || ranges.iter().map(|(number, range)| (*number, range.high)).collect();
         let ends = topic.bounded.then(|| ends.unwrap_or_else(highs));
         assign(&consumer, topic, &starts)?;
@@ -114,6 +116,7 @@ impl KafkaSource {
                 // One that came after the end was set is not part of a bounded source.
                 end: ends.as_ref().map(|ends| ends.get(number).copied().unwrap_or(0)),
                 latest: latest.get(number).copied(),
+                messages: messages.get(number).copied().unwrap_or(0),
             };
             Ok(Partition::new(config, topic, plan, queue, place))
         };
@@ -125,10 +128,14 @@ impl KafkaSource {
             consumer,
             partitions,
             idle_after: idle_after.map(Duration::from_millis),
-            rows: position.map_or(0, |position| position.rows),
             bytes: 0,
             cut_off: false,
         })
+    }
+
+    /// Messages that were read since the beginning.
+    fn rows(&self) -> u64 {
+        self.partitions.iter().map(Partition::messages).sum()
     }
 
     /// Serves the client; what it tells of brokers passes, or ends the run.
@@ -196,7 +203,6 @@ impl Source for KafkaSource {
                 from_here.rotate_left(1);
             }
             self.cut_off = false;
-            self.rows += read.messages;
             self.bytes += read.bytes;
             return Ok(Next::Batch(read.batch));
         }
@@ -205,7 +211,7 @@ impl Source for KafkaSource {
     }
 
     fn progress(&self) -> Progress {
-        Progress { rows: self.rows, bytes_read: self.bytes, bytes_total: 0 }
+        Progress { rows: self.rows(), bytes_read: self.bytes, bytes_total: 0 }
     }
 
     fn position(&self) -> Result<SourcePosition> {
@@ -219,16 +225,63 @@ impl Source for KafkaSource {
         let stored = Stored {
             topic: self.topic.kafka.topic.value.clone(),
             next: self.partitions.iter().map(next).collect(),
+            read: self.partitions.iter().map(|it| (it.number(), it.messages())).collect(),
             end: self.partitions.iter().map(end).collect(),
             latest: self.partitions.iter().filter_map(latest).collect(),
         };
-        SourcePosition::new(CONNECTOR, self.rows, &stored)
+        position(&stored)
     }
 
     fn event_time_limit(&self) -> Option<i64> {
         let now = clock::now();
         self.partitions.iter().filter_map(|it| it.holds_back(now, self.idle_after)).min()
     }
+}
+
+fn read(position: &SourcePosition) -> Result<Stored> {
+    Kept::Position.check(CONNECTOR, &position.connector)?;
+    Kept::Position.read(CONNECTOR, &position.at)
+}
+
+fn position(stored: &Stored) -> Result<SourcePosition> {
+    SourcePosition::new(CONNECTOR, stored.read.values().sum(), stored)
+}
+
+/// See [`source::merge`](super::merge): each partition belongs to one share.
+pub(super) fn merge(positions: &[SourcePosition]) -> Result<SourcePosition> {
+    let mut all = Stored::default();
+    for part in positions {
+        let part = read(part)?;
+        all.topic = part.topic;
+        all.next.extend(part.next);
+        all.read.extend(part.read);
+        all.latest.extend(part.latest);
+        if let Some(end) = part.end {
+            all.end.get_or_insert_default().extend(end);
+        }
+    }
+    position(&all)
+}
+
+/// Refuses more subtasks than there are partitions: one that has none to read would hold back the
+/// watermark for ever.
+fn check_share(
+    config: &SourceConfig,
+    topic: &TopicConfig,
+    partitions: usize,
+    share: Share,
+) -> Result<()> {
+    if usize::try_from(share.of).is_ok_and(|subtasks| subtasks <= partitions) {
+        return Ok(());
+    }
+    let (name, source, subtasks) = (&topic.kafka.topic.value, &config.name, share.of);
+    Err(Error::new(
+        ErrorKind::Config,
+        format!(
+            "topic `{name}` has {partitions} partitions, too few for the {subtasks} subtasks of source \
+             `{source}`; set `parallelism` of the source to {partitions} or less"
+        ),
+    ))
 }
 
 /// The client of a topic with so many partitions.
@@ -277,17 +330,34 @@ fn ranges(
     numbers.iter().map(range).collect()
 }
 
+/// Refuses a position of another topic, or of partitions that are gone.
+fn check_stored(topic: &TopicConfig, numbers: &[i32], stored: Option<&Stored>) -> Result<()> {
+    let Some(stored) = stored else { return Ok(()) };
+    if stored.topic != topic.kafka.topic.value {
+        let found = &stored.topic;
+        let problem = format!("is not `{found}`, which the checkpoint has offsets of");
+        return Err(changed(topic, &problem));
+    }
+    if let Some(gone) = stored.next.keys().find(|number| !numbers.contains(number)) {
+        let problem = format!("has no partition {gone} any more, unlike at the checkpoint");
+        return Err(changed(topic, &problem));
+    }
+    Ok(())
+}
+
+fn changed(topic: &TopicConfig, problem: &str) -> Error {
+    let name = &topic.kafka.topic.value;
+    let way_out = "bring the messages back, or start afresh with --fresh";
+    Error::new(ErrorKind::Incompatible, format!("topic `{name}` {problem}; {way_out}"))
+}
+
 /// Where each partition is read from. Refuses a position that the topic no longer has.
 fn starts(
     topic: &TopicConfig,
     ranges: &BTreeMap<i32, Range>,
     stored: Option<&Stored>,
 ) -> Result<BTreeMap<i32, i64>> {
-    let name = topic.kafka.topic.value.as_str();
-    let refused = |problem: String| {
-        let way_out = "bring the messages back, or start afresh with --fresh";
-        Error::new(ErrorKind::Incompatible, format!("topic `{name}` {problem}; {way_out}"))
-    };
+    let refused = |problem: String| changed(topic, &problem);
     let Some(stored) = stored else {
         let start = |range: &Range| match topic.start {
             KafkaStart::Earliest => range.low,
@@ -295,13 +365,6 @@ fn starts(
         };
         return Ok(ranges.iter().map(|(number, range)| (*number, start(range))).collect());
     };
-    if stored.topic != name {
-        let found = &stored.topic;
-        return Err(refused(format!("is not `{found}`, which the checkpoint has offsets of")));
-    }
-    if let Some(gone) = stored.next.keys().find(|number| !ranges.contains_key(number)) {
-        return Err(refused(format!("has no partition {gone} any more, unlike at the checkpoint")));
-    }
     let start = |(number, range): (&i32, &Range)| match stored.next.get(number) {
         Some(next) if *next < range.low => Err(refused(format!(
             "has deleted messages that were not read: partition {number} begins at offset {}, and \

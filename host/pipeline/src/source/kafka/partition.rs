@@ -42,6 +42,8 @@ pub(super) struct Place {
     pub(super) end: Option<i64>,
     /// The highest event time so far.
     pub(super) latest: Option<i64>,
+    /// Messages that were read, filtered and malformed ones included.
+    pub(super) messages: u64,
 }
 
 /// What a partition gave.
@@ -55,8 +57,6 @@ pub(super) enum Read {
 /// Messages as rows.
 pub(super) struct Messages {
     pub(super) batch: SourceBatch,
-    /// How many they were, filtered and malformed ones included.
-    pub(super) messages: u64,
     pub(super) bytes: u64,
 }
 
@@ -83,6 +83,11 @@ impl Partition {
 
     pub(super) fn number(&self) -> i32 {
         self.place.number
+    }
+
+    /// Messages that were read since the beginning, filtered and malformed ones included.
+    pub(super) fn messages(&self) -> u64 {
+        self.place.messages
     }
 
     pub(super) fn end(&self) -> Option<i64> {
@@ -127,7 +132,7 @@ impl Partition {
             return Ok(Read::Failed(error));
         }
         let mut rows: Option<Rows> = None;
-        let (mut messages, mut bytes) = (0, 0);
+        let mut bytes = 0;
         while !self.ended() && !self.rejects.is_full() {
             if rows.as_ref().is_some_and(|rows| rows.is_full(rows_limit)) {
                 break;
@@ -147,7 +152,7 @@ impl Partition {
             self.at_end = None;
             self.has_read = true;
             self.place.next = message.offset() + 1;
-            messages += 1;
+            self.place.messages += 1;
             bytes += u64::try_from(message.payload_len()).unwrap_or(u64::MAX);
             let rows = rows.get_or_insert_with(|| {
                 Rows::new(Arc::clone(&self.plan), rows_limit).with_times_of_filtered()
@@ -161,7 +166,7 @@ impl Partition {
         let batch = rows.finish(&mut self.rejects)?;
         let latest = latest.max(batch.event_times.iter().max().copied());
         self.place.latest = self.place.latest.max(latest);
-        Ok(Read::Batch(Messages { batch, messages, bytes }))
+        Ok(Read::Batch(Messages { batch, bytes }))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::PipelineConfig;
 use crate::source::Wanted;
-use crate::source::conformance::{Row, check, rest};
+use crate::source::conformance::{Row, check, check_shares, rest};
 use crate::{ErrorKind, clock};
 use howdah_state::Column;
 use rdkafka::ClientConfig;
@@ -63,6 +63,16 @@ impl Brokers {
         fields: &[Column],
         position: Option<&SourcePosition>,
     ) -> Result<KafkaSource> {
+        self.open_share(source, fields, Share::WHOLE, position)
+    }
+
+    fn open_share(
+        &self,
+        source: &str,
+        fields: &[Column],
+        share: Share,
+        position: Option<&SourcePosition>,
+    ) -> Result<KafkaSource> {
         let config = self.config(source);
         let source = &config.sources[0];
         let shape = crate::source::inspect(source, &config.directories)?;
@@ -75,7 +85,7 @@ impl Brokers {
         let wanted: Vec<Wanted> = fields.iter().map(wanted).collect();
         let plan = Plan::resolve(&config.file, source, &wanted, &shape)?;
         let topic = source.topic.as_ref().expect("a topic");
-        KafkaSource::open(source, topic, &Arc::new(plan), position)
+        KafkaSource::open(source, topic, &Arc::new(plan), share, position)
     }
 }
 
@@ -154,6 +164,36 @@ fn a_topic_keeps_the_contract() {
     };
     let all = check(&open);
     assert_eq!((all.len(), all[3].1), (12, 1_003));
+}
+
+#[test]
+fn any_number_of_subtasks_reads_each_partition_once() {
+    let brokers = Brokers::new(7);
+    for partition in 0..7 {
+        let first = i64::from(partition) * 10;
+        send_ids(&brokers, partition, first..first + 4);
+    }
+    let settings = "bounded = true\nevent-time = \"at\"";
+    let open = |share: Share, position: Option<&SourcePosition>| -> Result<Box<dyn Source>> {
+        let source = brokers.open_share(settings, &fields(), share, position)?;
+        Ok(Box::new(Patient(Box::new(source))))
+    };
+    let all = rest(&mut *open(Share::WHOLE, None).expect("opened"), 1_000);
+    assert_eq!(all.len(), 28);
+    check_shares(&open, &all);
+}
+
+#[test]
+fn more_subtasks_than_partitions_are_refused() {
+    let brokers = Brokers::new(2);
+    let share = Share { subtask: 2, of: 3 };
+    let error = brokers.open_share("", &fields(), share, None).err().expect("refused");
+    assert_eq!(error.kind(), ErrorKind::Config);
+    let message = error.to_string();
+    for words in ["2 partitions", "3 subtasks of source `source`", "`parallelism`", "to 2 or less"]
+    {
+        assert!(message.contains(words), "`{words}` is not in: {message}");
+    }
 }
 
 #[test]
@@ -397,6 +437,7 @@ fn starts_of(stored: &Stored) -> Result<BTreeMap<i32, i64>> {
         bounded: false,
     };
     let range = Range { low: 10, high: 20 };
+    check_stored(&topic, &[0, 1], Some(stored))?;
     starts(&topic, &[(0, range), (1, range)].into_iter().collect(), Some(stored))
 }
 

@@ -27,9 +27,11 @@ mod sent {
     /// A collector that keeps what it is sent.
     struct Collector {
         endpoint: String,
-        /// First line and body of each request.
-        requests: Arc<Mutex<Vec<(String, Vec<u8>)>>>,
+        requests: Arc<Mutex<Vec<Request>>>,
     }
+
+    /// The first line of a request, and its body.
+    type Request = (String, Vec<u8>);
 
     impl Collector {
         fn start() -> Self {
@@ -67,18 +69,17 @@ mod sent {
         }
     }
 
-    /// The first line of a request, and its body.
-    fn take(stream: &TcpStream) -> (String, Vec<u8>) {
+    fn take(stream: &TcpStream) -> Request {
         let mut reader = BufReader::new(stream);
         let mut lines = vec![String::new()];
         while reader.read_line(lines.last_mut().unwrap()).unwrap() > 2 {
             lines.push(String::new());
         }
-        let lengths = lines.iter().filter_map(|line| {
+        let mut lengths = lines.iter().filter_map(|line| {
             let (name, value) = line.split_once(':')?;
             name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().unwrap())
         });
-        let mut body = vec![0; lengths.last().unwrap()];
+        let mut body = vec![0; lengths.next().unwrap()];
         reader.read_exact(&mut body).unwrap();
         (lines.swap_remove(0), body)
     }

@@ -1,8 +1,9 @@
 //! A pipeline that no longer has an operator goes on from a checkpoint with that operator's state only
 //! when it is told so by name; the state stays in the checkpoint.
 
+use crate::support::job::howdah;
 use crate::support::rows::{output, sorted};
-use crate::support::{Job, input};
+use crate::support::{Finished, Job, input};
 
 /// A job of two operators with a sink each, at its end.
 fn finished() -> Job {
@@ -45,6 +46,28 @@ fn an_operator_that_is_gone_is_refused_until_it_is_named() {
     // It is needed no more, and what was dropped is where it was.
     job.run_to_end();
     assert_eq!(job.state("scan", &["stats", "--at", &at, "--output", "csv"]), sellers);
+}
+
+#[test]
+fn a_state_that_comes_back_does_not_take_the_place_of_the_one_that_a_checkpoint_has() {
+    let job = finished();
+    let last = job.checkpoints().pop().unwrap().id.to_string();
+    let sellers = |job: &Job| job.state("scan", &["stats", "--at", &last, "--output", "csv"]);
+    let before = sellers(&job);
+    let both = job.directory().join("both.toml");
+    std::fs::copy(job.file(), &both).unwrap();
+    let job = without_sellers(job);
+    job.run(&["--allow-dropped-state", "sellers"]).summary();
+    let run = |arguments: &[&str]| {
+        let mut command = howdah();
+        command.arg("run").arg(&both).args(["--output", "json"]).args(arguments);
+        Finished::of(command.output().unwrap())
+    };
+    let way_out = format!("run with --checkpoint {last}");
+    run(&[]).failed(1, &["`stats` of operator `sellers` would begin empty", &way_out]);
+    assert_eq!(sellers(&job), before);
+    run(&["--checkpoint", &last, "--yes"]).summary();
+    assert_eq!(sellers(&job), before);
 }
 
 #[test]

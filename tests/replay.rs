@@ -2,7 +2,7 @@
 //! nothing of the pipeline.
 
 use crate::support::rows::{output, sorted};
-use crate::support::{Finished, Job, input};
+use crate::support::{Finished, Job, input, wait_for};
 use howdah_operator_artifacts::{FORGETFUL_BID, LAST_BID};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -41,6 +41,13 @@ fn forgotten(rows: &[Vec<String>]) -> BTreeSet<u64> {
     seq.filter(|seq| seq % 100 == 7).collect()
 }
 
+/// How many directories of replays are there.
+fn left(job: &Job) -> usize {
+    let entries = std::fs::read_dir(job.directory()).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.contains(".replay-")).count()
+}
+
 #[test]
 fn a_planted_change_is_found_row_by_row_and_the_job_is_left_as_it_is() {
     let job = finished(Job::last_bid(&input::events(EVENTS)));
@@ -76,9 +83,7 @@ fn a_planted_change_is_found_row_by_row_and_the_job_is_left_as_it_is() {
     assert_eq!(sorted(output(&job)), before);
     assert_eq!(job.state_rows(None), state);
     assert_eq!(job.checkpoints(), checkpoints);
-    let left = std::fs::read_dir(job.directory()).unwrap();
-    let left = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    assert_eq!(left.filter(|name| name.contains("replay")).count(), 0);
+    assert_eq!(left(&job), 0);
     assert_eq!(job.run_to_end()["rows_in"], 0);
 }
 
@@ -97,6 +102,27 @@ fn equal_components_make_no_difference() {
     assert_eq!(found(replay(&job, &kept)), same);
     assert!(job.directory().join("kept/new/state/warehouse").is_dir());
     replay(&job, &kept).failed(2, &["kept is there already"]);
+}
+
+#[test]
+fn a_replay_that_is_broken_off_leaves_nothing() {
+    let job = Job::last_bid(&input::events(400_000));
+    let job = job.set("checkpoint", "interval-ms", 50).set("checkpoint", "retained", 1_000);
+    job.run_to_end();
+    let first = job.checkpoints()[0].id.to_string();
+    let arguments = ["--from", &first, "--component", LAST_BID];
+    let started = || {
+        let running = job.start_command("replay", &arguments);
+        wait_for("the copy of the state", || (left(&job) > 0).then_some(()));
+        running
+    };
+    assert_eq!(started().signal("INT").code, Some(130));
+    assert_eq!(left(&job), 0);
+    // Whoever is killed can remove nothing: the next replay does.
+    assert_eq!(started().kill().code, None);
+    assert_eq!(left(&job), 1);
+    replay(&job, &arguments).success();
+    assert_eq!(left(&job), 0);
 }
 
 #[test]

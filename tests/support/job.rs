@@ -207,11 +207,14 @@ impl Job {
 
     /// Starts it.
     pub(crate) fn start(&self) -> Running {
-        let mut command = self.run_command(&[]);
-        // Not pipes: a job that tells more than one holds would wait for somebody to read it.
-        let (stdout, stderr) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
-        command.stdout(stdout.try_clone().unwrap()).stderr(stderr.try_clone().unwrap());
-        Running { child: Some(command.spawn().unwrap()), stdout, stderr }
+        Running::start(self.run_command(&[]))
+    }
+
+    /// Starts a command on this job's pipeline file.
+    pub(crate) fn start_command(&self, verb: &str, arguments: &[&str]) -> Running {
+        let mut command = howdah();
+        command.arg(verb).arg(self.file()).args(arguments).current_dir(self.directory());
+        Running::start(command)
     }
 
     /// `howdah state ...` of this job: what it prints.
@@ -331,6 +334,13 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    fn start(mut command: Command) -> Self {
+        // Not pipes: a job that tells more than one holds would wait for somebody to read it.
+        let (stdout, stderr) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+        command.stdout(stdout.try_clone().unwrap()).stderr(stderr.try_clone().unwrap());
+        Self { child: Some(command.spawn().unwrap()), stdout, stderr }
+    }
+
     fn child(&mut self) -> &mut Child {
         self.child.as_mut().unwrap()
     }

@@ -46,4 +46,10 @@ mod tests {
         assert!(!is_held(locks, 78, "process 13 (pipeline `q`)"), "it waits for the lock");
         assert!(!is_held(locks, 7, "process 12 (pipeline `q`)"));
     }
+
+    #[test]
+    fn a_lock_that_is_held_in_another_container_counts() {
+        let locks = "1: FLOCK  ADVISORY  WRITE 0 08:01:77 0 EOF\n";
+        assert!(is_held(locks, 77, "process 1 (pipeline `q`)"));
+    }
 }

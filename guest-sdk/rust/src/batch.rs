@@ -1,9 +1,9 @@
 use std::marker::PhantomData;
 
-use crate::columns::{Values, chunk};
+use crate::columns::{Column, Values, chunk};
 use crate::record::Call;
 use crate::{
-    CurrentKey, Error, Inputs, Key, Record, Result, RowKind, Timestamp, Value, columns, wit,
+    CurrentKey, Error, Field, Inputs, Key, Record, Result, RowKind, Timestamp, Value, columns, wit,
 };
 
 /// The rows of a call, as columns: what [`process_batch`](crate::Operator::process_batch) gets.
@@ -29,6 +29,26 @@ impl<'a, I: Inputs, K: Key> Batch<'a, I, K> {
     pub fn column<T: Value>(&self, name: &str) -> Result<Values<'a, T>> {
         let fields = I::PORTS.get(self.port()).map_or(&[][..], |port| port.fields);
         columns::named(fields, &self.input.batch.columns, name)
+    }
+
+    /// All columns of the rows, in the order of the fields of the input.
+    pub fn columns(&self) -> &'a [Column] {
+        &self.input.batch.columns
+    }
+
+    /// Copies of the columns with these names, in their order. Fails if there is no such column.
+    pub fn copy(&self, names: &[&str]) -> Result<Vec<Column>> {
+        let all = |name| Ok(self.find(name)?.1.clone());
+        names.iter().map(|name| all(*name)).collect()
+    }
+
+    /// The same with these rows alone. Fails past the last row, too.
+    pub fn copy_rows(&self, names: &[&str], rows: &[u32]) -> Result<Vec<Column>> {
+        let selected = |name| {
+            let (field, column) = self.find(name)?;
+            column.select(field.value_type, rows)
+        };
+        names.iter().map(|name| selected(*name)).collect()
     }
 
     /// The event time of each row.
@@ -95,6 +115,11 @@ impl<'a, I: Inputs, K: Key> Batch<'a, I, K> {
             each(I::read(self.port(), &self.input.batch.columns, row)?, &record)?;
         }
         Ok(())
+    }
+
+    fn find(&self, name: &str) -> Result<(&'static Field, &'a Column)> {
+        let fields = I::PORTS.get(self.port()).map_or(&[][..], |port| port.fields);
+        columns::find(fields, self.columns(), name)
     }
 
     /// What is known about a row beside its fields. Fails past the last row.

@@ -37,6 +37,14 @@ impl<'a, T: Value> Values<'a, T> {
     }
 }
 
+impl<'a> Values<'a, String> {
+    /// The text of a row, where it lies. Fails past the last row, and if it is no UTF-8.
+    #[inline]
+    pub fn text(&self, row: usize) -> Result<&'a str> {
+        text(self.column, row)
+    }
+}
+
 impl<'a, T: FixedWidth> Values<'a, T> {
     /// All values in order: a loop over them costs no more than one over a slice.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + Clone + 'a {
@@ -81,19 +89,38 @@ pub fn column<T: Value>(values: impl IntoIterator<Item = T>) -> Column {
     builder.finish()
 }
 
+/// A `utf8` column with these texts, or with none in some rows. Nothing is copied twice.
+pub fn texts<'a>(values: impl IntoIterator<Item = Option<&'a str>>) -> Column {
+    let values = values.into_iter();
+    let mut builder = ColumnBuilder::new(ValueType::Utf8, values.size_hint().0);
+    values.for_each(|value| match value {
+        Some(value) => builder.push_bytes(value.as_bytes()),
+        None => builder.push_null(),
+    });
+    builder.finish()
+}
+
 /// The column of the field with this name.
+pub(crate) fn find<'f, 'a>(
+    fields: &'f [Field],
+    columns: &'a [Column],
+    name: &str,
+) -> Result<(&'f Field, &'a Column)> {
+    let found = fields.iter().zip(columns).find(|(field, _)| field.name == name);
+    found.ok_or_else(|| {
+        let names: Vec<_> = fields.iter().map(|field| field.name).collect();
+        let names = names.join(", ");
+        Error::new(format!("there is no column `{name}`; there are {names}"))
+    })
+}
+
+/// The column of the field with this name, if it is of this type.
 pub(crate) fn named<'a, T: Value>(
     fields: &[Field],
     columns: &'a [Column],
     name: &str,
 ) -> Result<Values<'a, T>> {
-    let position = fields.iter().position(|field| field.name == name);
-    let found = position.and_then(|at| Some((fields.get(at)?, columns.get(at)?)));
-    let Some((field, column)) = found else {
-        let names: Vec<_> = fields.iter().map(|field| field.name).collect();
-        let names = names.join(", ");
-        return Err(Error::new(format!("there is no column `{name}`; there are {names}")));
-    };
+    let (field, column) = find(fields, columns, name)?;
     if field.value_type != T::TYPE || (field.nullable && !T::NULLABLE) {
         let nullable = if field.nullable { " and may be null" } else { "" };
         return Err(Error::new(format!(
@@ -192,6 +219,25 @@ impl Column {
         }
     }
 
+    /// A column of the same type with the values of these rows alone. Fails past the last row.
+    pub(crate) fn select(&self, value_type: ValueType, rows: &[u32]) -> Result<Self> {
+        let mut selected = ColumnBuilder::new(value_type, rows.len());
+        for row in rows.iter().map(|row| *row as usize) {
+            if self.is_null(row) {
+                selected.push_null();
+                continue;
+            }
+            match selected.layout {
+                Layout::Bits => selected.push_boolean(self.boolean(row)?),
+                Layout::Fixed(4) => selected.push_fixed(self.fixed::<4>(row)?),
+                Layout::Fixed(8) => selected.push_fixed(self.fixed::<8>(row)?),
+                Layout::Fixed(_) => selected.push_fixed(self.fixed::<16>(row)?),
+                Layout::Variable => selected.push_bytes(self.bytes(row)?),
+            }
+        }
+        Ok(selected.finish())
+    }
+
     /// The bytes of the row's value in a `utf8` or `binary` column.
     #[inline]
     pub fn bytes(&self, row: usize) -> Result<&[u8]> {
@@ -254,6 +300,14 @@ pub(crate) fn u32s(
     buffer: &[u8],
 ) -> impl DoubleEndedIterator<Item = u32> + ExactSizeIterator + Clone {
     buffer.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes))
+}
+
+/// The text of a row of a `utf8` column.
+#[inline]
+pub(crate) fn text(column: &Column, row: usize) -> Result<&str> {
+    std::str::from_utf8(column.bytes(row)?).map_err(|error| {
+        Error::invalid_argument(format!("the text of row {row} is no UTF-8: {error}"))
+    })
 }
 
 #[cold]

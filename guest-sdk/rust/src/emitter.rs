@@ -1,6 +1,6 @@
 use std::marker::PhantomData;
 
-use crate::columns::{Column, ColumnBuilder};
+use crate::columns::{Column, ColumnBuilder, chunk};
 use crate::{Batch, Error, Inputs, Key, Result, Row, RowKind, Timestamp, row, wit};
 
 /// Takes the rows that an operator emits on one output, in their order.
@@ -121,6 +121,24 @@ impl<R: Row> Emitter<R> {
         columns: Vec<Column>,
     ) -> Result<()> {
         self.emit_batch(columns, batch.rows(), batch.input.timestamps.clone())
+    }
+
+    /// The same for one row for each of these rows of a batch, with its event time. With
+    /// [`Batch::copy_rows`], only what is wanted of a batch goes out.
+    pub fn emit_columns_of_rows<I: Inputs, K: Key>(
+        &mut self,
+        batch: &Batch<'_, I, K>,
+        rows: &[u32],
+        columns: Vec<Column>,
+    ) -> Result<()> {
+        let mut times = Vec::with_capacity(rows.len().saturating_mul(8));
+        for row in rows {
+            let Some(time) = chunk::<8>(&batch.input.timestamps, *row as usize) else {
+                return Err(Error::new(format!("the batch has no row {row}")));
+            };
+            times.extend_from_slice(&time);
+        }
+        if rows.is_empty() { Ok(()) } else { self.emit_batch(columns, rows.len(), times) }
     }
 
     fn emit_batch(

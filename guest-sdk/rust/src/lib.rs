@@ -100,12 +100,14 @@ pub mod bindings;
 pub mod columns;
 #[cfg(target_arch = "wasm32")]
 mod component;
+pub mod distinct;
 mod driver;
 mod emitter;
 mod error;
 mod export;
 mod host;
 mod inputs;
+pub mod join;
 pub mod log;
 pub mod metrics;
 mod open;
@@ -117,6 +119,7 @@ mod row;
 mod state;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
+pub mod top;
 mod value;
 pub mod window;
 
@@ -133,7 +136,7 @@ pub use record::{CurrentKey, Record, RowKind, Timer};
 pub use reduce::Reduce;
 pub use row::{Field, Key, Row};
 pub use state::{ListState, MapState, ReducingState, StateRows, TakenRows, Timers, ValueState};
-pub use value::{Date, Decimal, KeyValue, Primitive, Timestamp, Value};
+pub use value::{Date, Decimal, KeyValue, Primitive, TimeOfDay, Timestamp, Value};
 
 /// What an operator's file needs: `use howdah_sdk::prelude::*;`.
 pub mod prelude {
@@ -151,7 +154,7 @@ pub mod __private {
     #[cfg(target_arch = "wasm32")]
     pub use crate::component::{Component, Slot};
     pub use crate::reduce::fields as reduce;
-    pub use crate::row::wrong_column_count;
+    pub use crate::row::{count_fields, join_fields, wrong_column_count};
     #[cfg(not(target_arch = "wasm32"))]
     pub use crate::testing::events;
     pub use crate::wit::Output;
@@ -211,6 +214,16 @@ struct Readme;
 /// struct Huge { amount: howdah_sdk::Decimal<39, 0> }
 /// fn main() {
 ///     let _ = <Huge as howdah_sdk::Row>::FIELDS;
+/// }
+/// ```
+///
+/// ```compile_fail,E0080
+/// #[derive(howdah_sdk::Row)]
+/// struct Money { price: i64 }
+/// #[derive(howdah_sdk::Row)]
+/// struct Bid { price: i64, #[column(flatten)] money: Money }
+/// fn main() {
+///     let _ = <Bid as howdah_sdk::Row>::FIELDS;
 /// }
 /// ```
 ///

@@ -14,7 +14,26 @@ pub struct Field {
 
 /// A struct whose fields are columns. Derive it: `#[derive(Row)]`.
 ///
-/// A field's name is the column's; `#[column(name = "...")]` on the field sets another.
+/// A field's name is the column's; `#[column(name = "...")]` on the field sets another. A field that
+/// is a row itself says `#[column(flatten)]`: its columns come in its place.
+///
+/// ```
+/// use howdah_sdk::prelude::*;
+///
+/// #[derive(Row)]
+/// struct Bid { bidder: i64, price: i64 }
+///
+/// #[derive(Row)]
+/// struct RankedBid {
+///     auction: i64,
+///     #[column(flatten)]
+///     bid: Bid,
+///     rank: i64,
+/// }
+///
+/// let names: Vec<_> = RankedBid::FIELDS.iter().map(|field| field.name).collect();
+/// assert_eq!(names, ["auction", "bidder", "price", "rank"]);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a row",
     note = "derive it: #[derive(Row)] on a struct with named fields"
@@ -105,8 +124,97 @@ pub(crate) fn wit_fields(fields: &[Field]) -> Vec<wit::Field> {
         .collect()
 }
 
+/// How many fields there are, for the derive macro.
+#[expect(clippy::indexing_slicing, reason = "it is done when the crate is compiled")]
+pub const fn count_fields(parts: &[&[Field]]) -> usize {
+    let (mut count, mut part) = (0, 0);
+    while part < parts.len() {
+        count += parts[part].len();
+        part += 1;
+    }
+    count
+}
+
+/// All fields one after the other, for the derive macro. Two with the same name do not compile.
+#[expect(clippy::indexing_slicing, reason = "it is done when the crate is compiled")]
+pub const fn join_fields<const N: usize>(parts: &[&[Field]]) -> [Field; N] {
+    let mut all = [Field { name: "", value_type: ValueType::Boolean, nullable: false }; N];
+    let (mut count, mut part) = (0, 0);
+    while part < parts.len() {
+        let mut index = 0;
+        while index < parts[part].len() {
+            let field = parts[part][index];
+            let mut other = 0;
+            while other < count {
+                assert!(!is_same(all[other].name, field.name), "two columns have the same name");
+                other += 1;
+            }
+            all[count] = field;
+            count += 1;
+            index += 1;
+        }
+        part += 1;
+    }
+    all
+}
+
+#[expect(clippy::indexing_slicing, reason = "it is done when the crate is compiled")]
+const fn is_same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let mut index = 0;
+    while index < one.len() && index < other.len() && one[index] == other[index] {
+        index += 1;
+    }
+    index == one.len() && index == other.len()
+}
+
 /// For the derive macro.
 #[cold]
 pub fn wrong_column_count(wanted: usize, got: usize) -> Error {
     Error::invalid_argument(format!("{got} columns, not {wanted}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use howdah_sdk_macros::Row;
+
+    #[derive(Row, Debug, PartialEq)]
+    struct Bid {
+        price: i64,
+        note: Option<String>,
+    }
+
+    #[derive(Row, Debug, PartialEq)]
+    struct Ranked {
+        auction: i64,
+        #[column(flatten)]
+        bid: Bid,
+        rank: i32,
+    }
+
+    fn ranked(price: i64, note: Option<&str>) -> Ranked {
+        let bid = Bid { price, note: note.map(str::to_owned) };
+        Ranked { auction: 1, bid, rank: 2 }
+    }
+
+    #[test]
+    fn the_columns_of_a_flattened_row_lie_among_the_others() {
+        let rows = [ranked(10, None), ranked(20, Some("late"))];
+        let columns = encode(rows.iter());
+        check::<Ranked>(&columns, 2).unwrap();
+        assert_eq!(Bid::read(&columns[1..3], 1).unwrap(), rows[1].bid);
+        assert_eq!(Ranked::read(&columns, 1).unwrap(), rows[1]);
+        assert!(rows[1].matches(&columns, 1));
+        assert!(!rows[1].matches(&columns, 0));
+    }
+
+    #[test]
+    fn a_row_with_a_flattened_one_takes_the_columns_of_both() {
+        let mut columns = encode([ranked(10, None)].iter());
+        columns.push(columns[0].clone());
+        assert!(Ranked::read(&columns, 0).is_err());
+        columns.truncate(3);
+        assert!(Ranked::read(&columns, 0).is_err());
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::columns::{Column, ColumnBuilder, DecimalType, ValueType};
+use crate::columns::{self, Column, ColumnBuilder, DecimalType, ValueType};
 use crate::{Error, Result};
 
 /// A type of a column that always has a value. [`Value`] follows from it, for the type and
@@ -178,12 +178,7 @@ impl Primitive for String {
     const TYPE: ValueType = ValueType::Utf8;
 
     fn read(column: &Column, row: usize) -> Result<Self> {
-        match std::str::from_utf8(column.bytes(row)?) {
-            Ok(text) => Ok(text.to_owned()),
-            Err(error) => {
-                Err(Error::invalid_argument(format!("the text of row {row} is no UTF-8: {error}")))
-            }
-        }
+        columns::text(column, row).map(str::to_owned)
     }
 
     fn write(&self, column: &mut ColumnBuilder) {
@@ -225,7 +220,71 @@ impl Date {
     pub const fn days(self) -> i32 {
         self.0
     }
+
+    /// Year, month and day of the month, from 1 on, in the Gregorian calendar.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a year has as few digits as an i32 of days"
+    )]
+    pub const fn year_month_day(self) -> (i32, i32, i32) {
+        // Years begin in March here, so that the leap day is the last day of one.
+        let days = self.0 as i64 + 719_468; // since 0000-03-01
+        let era = days.div_euclid(146_097); // 400 years
+        let day_of_era = days.rem_euclid(146_097);
+        let year_of_era =
+            (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let month_from_march = (5 * day_of_year + 2) / 153;
+        let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+        let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+        let year = era * 400 + year_of_era + if month <= 2 { 1 } else { 0 };
+        (year as i32, month as i32, day as i32)
+    }
 }
+
+/// As `2023-11-14`.
+impl fmt::Display for Date {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (year, month, day) = self.year_month_day();
+        write!(f, "{year:04}-{month:02}-{day:02}")
+    }
+}
+
+/// A time of a day, to the millisecond.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct TimeOfDay(i64);
+
+impl TimeOfDay {
+    /// From 0 to 23.
+    pub const fn hour(self) -> i64 {
+        self.0 / 3_600_000
+    }
+
+    /// Of the hour, from 0 to 59.
+    pub const fn minute(self) -> i64 {
+        self.0 / 60_000 % 60
+    }
+
+    /// Of the minute, from 0 to 59.
+    pub const fn second(self) -> i64 {
+        self.0 / 1_000 % 60
+    }
+
+    /// Since midnight.
+    pub const fn millis(self) -> i64 {
+        self.0
+    }
+}
+
+/// As `22:13:20.000`; a precision cuts it, as with any text: `{:.5}` is `22:13`.
+impl fmt::Display for TimeOfDay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (hour, minute, second) = (self.hour(), self.minute(), self.second());
+        f.pad(&format!("{hour:02}:{minute:02}:{second:02}.{:03}", self.0 % 1_000))
+    }
+}
+
+const MILLIS_PER_DAY: i64 = 86_400_000;
 
 /// A moment, to the millisecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -245,6 +304,24 @@ impl Timestamp {
     /// Milliseconds since 1970-01-01 00:00 UTC.
     pub const fn millis(self) -> i64 {
         self.0
+    }
+
+    /// The day that it is in, in UTC.
+    #[expect(clippy::cast_possible_truncation, reason = "it was brought into the range before")]
+    pub const fn date(self) -> Date {
+        let days = self.0.div_euclid(MILLIS_PER_DAY);
+        Date(if days < i32::MIN as i64 {
+            i32::MIN
+        } else if days > i32::MAX as i64 {
+            i32::MAX
+        } else {
+            days as i32
+        })
+    }
+
+    /// The time of the day that it is at, in UTC.
+    pub const fn time_of_day(self) -> TimeOfDay {
+        TimeOfDay(self.0.rem_euclid(MILLIS_PER_DAY))
     }
 
     /// The moment that is so many milliseconds later; negative for an earlier one. It stays
@@ -312,5 +389,62 @@ impl<const P: u8, const S: u8> Primitive for Decimal<P, S> {
     #[inline]
     fn matches(&self, column: &Column, row: usize) -> bool {
         column.fixed(row).is_ok_and(|bytes| bytes == self.0.to_le_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_day_is_written_as_year_month_and_day() {
+        let days = [
+            (0, "1970-01-01"),
+            (-1, "1969-12-31"),
+            (59, "1970-03-01"),
+            (11_016, "2000-02-29"),
+            (11_017, "2000-03-01"),
+            (19_675, "2023-11-14"),
+            (-25_509, "1900-02-28"),
+            (-25_508, "1900-03-01"),
+            (-719_528, "0000-01-01"),
+            (2_932_896, "9999-12-31"),
+        ];
+        for (days, text) in days {
+            assert_eq!(Date::from_days(days).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_moment_has_a_day_and_a_time() {
+        let moment = Timestamp::from_millis(1_700_000_000_007);
+        assert_eq!(moment.date().to_string(), "2023-11-14");
+        assert_eq!(moment.time_of_day().to_string(), "22:13:20.007");
+        assert_eq!(format!("{:.5}", moment.time_of_day()), "22:13");
+        let before = Timestamp::from_millis(-1);
+        assert_eq!(before.date().to_string(), "1969-12-31");
+        assert_eq!(before.time_of_day().to_string(), "23:59:59.999");
+        assert_eq!(Timestamp::MAX.date(), Date::from_days(i32::MAX));
+    }
+
+    proptest! {
+        /// The days of a month follow each other, and so do months and years.
+        #[test]
+        fn the_next_day_is_one_later(days in -3_000_000..3_000_000) {
+            let (year, month, day) = Date::from_days(days).year_month_day();
+            let is_leap_year = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+            let last = match month {
+                2 => 28 + i32::from(is_leap_year),
+                4 | 6 | 9 | 11 => 30,
+                _ => 31,
+            };
+            let next = match (month, day) {
+                (12, 31) => (year + 1, 1, 1),
+                (_, day) if day == last => (year, month + 1, 1),
+                _ => (year, month, day + 1),
+            };
+            prop_assert_eq!(Date::from_days(days + 1).year_month_day(), next);
+        }
     }
 }

@@ -8,11 +8,21 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Error, Fields, Ident, LitStr, Result, Type};
 
-/// A field of the struct, and the column it stands for.
+use crate::fields;
+
+/// A field of the struct, and the columns it stands for.
 struct Column<'a> {
     ident: &'a Ident,
     value_type: &'a Type,
-    name: LitStr,
+    kind: Kind,
+}
+
+/// What a field stands for.
+enum Kind {
+    /// A column of this name.
+    Named(LitStr),
+    /// The columns of another row.
+    Flattened,
 }
 
 /// The implementation of `Row`.
@@ -24,6 +34,9 @@ pub(crate) fn row(input: &DeriveInput) -> Result<TokenStream> {
 /// The implementations of `Key` and of `Row`, which it stands on.
 pub(crate) fn key(input: &DeriveInput) -> Result<TokenStream> {
     let columns = columns(input, "Key")?;
+    if let Some(column) = columns.iter().find(|column| matches!(column.kind, Kind::Flattened)) {
+        return Err(Error::new_spanned(column.ident, "a key has no rows in it"));
+    }
     let name = &input.ident;
     let row = row_impl(name, &columns);
     let checks = columns.iter().map(|column| {
@@ -73,74 +86,73 @@ fn columns<'a>(input: &'a DeriveInput, derived: &str) -> Result<Vec<Column<'a>>>
     let mut columns = Vec::new();
     for field in fields {
         let Some(ident) = &field.ident else { continue };
-        let name = column_name(field, ident)?;
-        if !names.insert(name.value()) {
+        let kind = kind(field, ident)?;
+        if let Kind::Named(name) = &kind
+            && !names.insert(name.value())
+        {
             let message = format!("column `{}` is there twice", name.value());
             return Err(Error::new(name.span(), message));
         }
-        columns.push(Column { ident, value_type: &field.ty, name });
+        columns.push(Column { ident, value_type: &field.ty, kind });
     }
     Ok(columns)
 }
 
-/// `#[column(name = "...")]`, or the name of the field.
-fn column_name(field: &syn::Field, ident: &Ident) -> Result<LitStr> {
-    let mut name = None;
-    for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("column")) {
-        attribute.parse_nested_meta(|meta| {
-            if !meta.path.is_ident("name") {
-                return Err(meta.error("unknown setting; there is `name = \"...\"`"));
-            }
-            let value: LitStr = meta.value()?.parse()?;
-            if value.value().is_empty() {
-                return Err(Error::new(value.span(), "a column needs a name"));
-            }
-            match name.replace(value) {
-                None => Ok(()),
-                Some(_) => Err(meta.error("`name` is given twice")),
-            }
-        })?;
-    }
-    Ok(name.unwrap_or_else(|| LitStr::new(&ident.unraw().to_string(), ident.span())))
+/// `#[column(flatten)]`, `#[column(name = "...")]`, or a column with the name of the field.
+fn kind(field: &syn::Field, ident: &Ident) -> Result<Kind> {
+    let mut kind = None;
+    fields::settings(&field.attrs, "column", |meta| {
+        let given = if meta.path.is_ident("name") {
+            Kind::Named(fields::text(&meta)?)
+        } else if meta.path.is_ident("flatten") {
+            Kind::Flattened
+        } else {
+            return Err(meta.error("unknown setting; there are `name = \"...\"` and `flatten`"));
+        };
+        match kind.replace(given) {
+            None => Ok(()),
+            Some(_) => Err(meta.error("a field has one name, or is flattened")),
+        }
+    })?;
+    Ok(kind.unwrap_or_else(|| Kind::Named(LitStr::new(&ident.unraw().to_string(), ident.span()))))
 }
 
 fn row_impl(name: &Ident, columns: &[Column<'_>]) -> TokenStream {
-    let count = columns.len();
-    let variables: Vec<_> = (0..count).map(|index| format_ident!("column_{index}")).collect();
+    let variables: Vec<_> =
+        (0..columns.len()).map(|index| format_ident!("column_{index}")).collect();
     let idents: Vec<_> = columns.iter().map(|column| column.ident).collect();
     // The span of the field's type makes the compiler point at it if it is no column type.
     let values: Vec<_> = columns
         .iter()
-        .map(|column| {
-            let value_type = column.value_type;
-            quote_spanned!(value_type.span()=> <#value_type as ::howdah_sdk::Value>)
+        .map(|Column { value_type, kind, .. }| match kind {
+            Kind::Named(_) => {
+                quote_spanned!(value_type.span()=> <#value_type as ::howdah_sdk::Value>)
+            }
+            Kind::Flattened => {
+                quote_spanned!(value_type.span()=> <#value_type as ::howdah_sdk::Row>)
+            }
         })
         .collect();
-    let fields = columns.iter().zip(&values).map(|(column, value)| {
-        let column_name = &column.name;
-        quote! {
-            ::howdah_sdk::Field {
-                name: #column_name,
-                value_type: #value::TYPE,
-                nullable: #value::NULLABLE,
-            }
-        }
-    });
+    let fields = fields_of(columns, &values);
+    let wrong_count = quote! {
+        return ::core::result::Result::Err(
+            ::howdah_sdk::__private::wrong_column_count(Self::FIELDS.len(), columns.len()),
+        )
+    };
+    let to_read = bind(columns, &variables, &values, "split_at_checked", &wrong_count);
+    let to_write = bind(columns, &variables, &values, "split_at_mut_checked", &quote!(return));
+    let to_match = bind(columns, &variables, &values, "split_at_checked", &quote!(return false));
     quote! {
         #[automatically_derived]
         impl ::howdah_sdk::Row for #name {
-            const FIELDS: &'static [::howdah_sdk::Field] = &[#(#fields),*];
+            const FIELDS: &'static [::howdah_sdk::Field] = #fields;
 
             #[inline]
             fn read(
                 columns: &[::howdah_sdk::columns::Column],
                 row: usize,
             ) -> ::howdah_sdk::Result<Self> {
-                let [#(#variables),*] = columns else {
-                    return ::core::result::Result::Err(
-                        ::howdah_sdk::__private::wrong_column_count(#count, columns.len()),
-                    );
-                };
+                #to_read
                 ::core::result::Result::Ok(Self {
                     #(#idents: #values::read(#variables, row)?,)*
                 })
@@ -148,21 +160,79 @@ fn row_impl(name: &Ident, columns: &[Column<'_>]) -> TokenStream {
 
             #[inline]
             fn write(&self, columns: &mut [::howdah_sdk::columns::ColumnBuilder]) {
-                if let [#(#variables),*] = columns {
-                    #(#values::write(&self.#idents, #variables);)*
-                }
+                #to_write
+                #(#values::write(&self.#idents, #variables);)*
             }
 
             #[inline]
             fn matches(&self, columns: &[::howdah_sdk::columns::Column], row: usize) -> bool {
-                match columns {
-                    [#(#variables),*] => {
-                        #(#values::matches(&self.#idents, #variables, row))&&*
-                    }
-                    _ => false,
-                }
+                #to_match
+                #(#values::matches(&self.#idents, #variables, row))&&*
             }
         }
+    }
+}
+
+/// The columns of all fields.
+fn fields_of(columns: &[Column<'_>], values: &[TokenStream]) -> TokenStream {
+    let field = |name: &LitStr, value: &TokenStream| {
+        quote! {
+            ::howdah_sdk::Field {
+                name: #name,
+                value_type: #value::TYPE,
+                nullable: #value::NULLABLE,
+            }
+        }
+    };
+    let parts = columns.iter().zip(values).map(|(column, value)| match &column.kind {
+        Kind::Named(name) => {
+            let field = field(name, value);
+            quote!(&[#field])
+        }
+        Kind::Flattened => quote!(#value::FIELDS),
+    });
+    quote! {
+        {
+            const PARTS: &[&[::howdah_sdk::Field]] = &[#(#parts),*];
+            const ALL: [::howdah_sdk::Field; ::howdah_sdk::__private::count_fields(PARTS)] =
+                ::howdah_sdk::__private::join_fields(PARTS);
+            &ALL
+        }
+    }
+}
+
+/// Gives each field its column or columns in a variable, or does something else if there are not as
+/// many as it takes.
+fn bind(
+    columns: &[Column<'_>],
+    variables: &[Ident],
+    values: &[TokenStream],
+    split_at: &str,
+    otherwise: &TokenStream,
+) -> TokenStream {
+    if columns.iter().all(|column| matches!(column.kind, Kind::Named(_))) {
+        return quote!(let [#(#variables),*] = columns else { #otherwise };);
+    }
+    // One after the other, from the front of those that are left.
+    let split_at = format_ident!("{split_at}");
+    let mut binds = TokenStream::new();
+    for ((column, variable), value) in columns.iter().zip(variables).zip(values) {
+        binds.extend(match &column.kind {
+            Kind::Named(_) => {
+                quote!(let [#variable, columns @ ..] = columns else { #otherwise };)
+            }
+            Kind::Flattened => quote! {
+                let ::core::option::Option::Some((#variable, columns)) =
+                    columns.#split_at(#value::FIELDS.len())
+                else {
+                    #otherwise
+                };
+            },
+        });
+    }
+    quote! {
+        #binds
+        let [] = columns else { #otherwise };
     }
 }
 
@@ -248,6 +318,28 @@ mod tests {
             }
         );
         assert!(refusal(&input).contains("unknown setting"));
+    }
+
+    #[test]
+    fn a_field_is_flattened_or_named() {
+        let input = parse_quote!(
+            struct Bid {
+                #[column(flatten, name = "money")]
+                money: Money,
+            }
+        );
+        assert_eq!(refusal(&input), "a field has one name, or is flattened");
+    }
+
+    #[test]
+    fn a_key_has_no_rows_in_it() {
+        let input = parse_quote!(
+            struct Auction {
+                #[column(flatten)]
+                auction: Other,
+            }
+        );
+        assert_eq!(key(&input).unwrap_err().to_string(), "a key has no rows in it");
     }
 
     #[test]

@@ -13,7 +13,8 @@ use syn::{DeriveInput, Error, ItemImpl, parse_macro_input};
 /// Makes a struct with named fields a row: each field is a column of the same name.
 ///
 /// `#[column(name = "...")]` on a field gives the column another name. An `Option` makes a
-/// nullable column.
+/// nullable column. A field with `#[column(flatten)]` is itself a row, whose columns come in its
+/// place.
 #[proc_macro_derive(Row, attributes(column))]
 pub fn derive_row(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
@@ -59,7 +60,7 @@ pub fn derive_outputs(input: TokenStream) -> TokenStream {
     ports::outputs(&input).unwrap_or_else(Error::into_compile_error).into()
 }
 
-/// Opens the fields of an operator by their names.
+/// Opens the fields of an operator by their names; a unit struct has none.
 ///
 /// `#[state(..)]` on a field: `name = "..."`, `version = 2`, `ttl_ms = 60_000`, `processing_time`
 /// for timers, or `skip` for what is no state and begins as its type's `Default`.

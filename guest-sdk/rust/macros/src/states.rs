@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{DeriveInput, LitInt, LitStr, Result};
+use syn::{Data, DataStruct, DeriveInput, Fields, LitInt, LitStr, Result};
 
 use crate::fields;
 
@@ -21,6 +21,16 @@ struct Settings {
 /// The implementation of `States`.
 pub(crate) fn states(input: &DeriveInput) -> Result<TokenStream> {
     let name = &input.ident;
+    if let Data::Struct(DataStruct { fields: Fields::Unit, .. }) = &input.data {
+        return Ok(quote! {
+            #[automatically_derived]
+            impl<K: ::howdah_sdk::Key> ::howdah_sdk::States<K> for #name {
+                fn open(_: &mut ::howdah_sdk::Open<K>) -> ::howdah_sdk::Result<Self> {
+                    ::core::result::Result::Ok(Self)
+                }
+            }
+        });
+    }
     let mut opened = Vec::new();
     let mut bounds = Vec::new();
     for field in fields::named(input, "States")? {

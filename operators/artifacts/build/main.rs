@@ -28,25 +28,65 @@ const OPERATORS: [&str; 14] = [
     "built-for-0-1-0",
 ];
 
+/// Those of the Nexmark queries: packages `nexmark-<folder>` in folders of `operators/nexmark`.
+const NEXMARK: [&str; 29] = [
+    "nexmark-q0",
+    "nexmark-q1",
+    "nexmark-q2",
+    "nexmark-q3",
+    "nexmark-q4",
+    "nexmark-q4-average",
+    "nexmark-q5",
+    "nexmark-q5-hottest",
+    "nexmark-q7",
+    "nexmark-q7-highest",
+    "nexmark-q8",
+    "nexmark-q9",
+    "nexmark-q10",
+    "nexmark-q11",
+    "nexmark-q12",
+    "nexmark-q13-key",
+    "nexmark-q13",
+    "nexmark-q14",
+    "nexmark-q15-day",
+    "nexmark-q15",
+    "nexmark-q16",
+    "nexmark-q17",
+    "nexmark-q18",
+    "nexmark-q19",
+    "nexmark-q20",
+    "nexmark-q21",
+    "nexmark-q22",
+    "nexmark-q23",
+    "nexmark-q23-seller",
+];
+
 fn main() -> Result<()> {
     let workspace = workspace()?;
     let out = PathBuf::from(env::var_os("OUT_DIR").context("cargo sets OUT_DIR")?);
     watch();
 
-    let modules = operators::build(&workspace, &out, &OPERATORS)?;
+    let packages = [&OPERATORS[..], &NEXMARK].concat();
+    let modules = operators::build(&workspace, &out, &packages)?;
     let mut constants = String::new();
-    let mut all = String::new();
-    for (name, module) in OPERATORS.iter().zip(modules) {
+    let (mut all, mut nexmark) = (String::new(), String::new());
+    for (name, module) in packages.into_iter().zip(modules) {
         let component = out.join(format!("{name}.wasm"));
         howdah_componentize::encode(&module, &component)
             .with_context(|| format!("operator `{name}`"))?;
-        let constant = name.replace('-', "_").to_uppercase();
-        writeln!(constants, "/// The path of the component `{name}`.")?;
-        writeln!(constants, "pub const {constant}: &str = {component:?};")?;
-        write!(all, "(\"{name}\", {constant}), ")?;
+        write!(all, "(\"{name}\", {component:?}), ")?;
+        if NEXMARK.contains(&name) {
+            write!(nexmark, "(\"{name}\", {component:?}), ")?;
+        } else {
+            let constant = name.replace('-', "_").to_uppercase();
+            writeln!(constants, "/// The path of the component `{name}`.")?;
+            writeln!(constants, "pub const {constant}: &str = {component:?};")?;
+        }
     }
-    writeln!(constants, "/// Each operator's name and the path of its component.")?;
+    writeln!(constants, "/// The name of each operator and the path of its component.")?;
     writeln!(constants, "pub const ALL: &[(&str, &str)] = &[{all}];")?;
+    writeln!(constants, "/// The same for those of the Nexmark queries alone.")?;
+    writeln!(constants, "pub const NEXMARK: &[(&str, &str)] = &[{nexmark}];")?;
     fs::write(out.join("components.rs"), constants)?;
     Ok(())
 }
@@ -61,7 +101,8 @@ fn workspace() -> Result<PathBuf> {
 /// Tells cargo what the components are made from. Relative to this crate: a target directory that
 /// several checkouts share would otherwise keep to the sources of the first.
 fn watch() {
-    let shared = ["Cargo.toml", "Cargo.lock", "wit", "guest-sdk/rust"].map(str::to_owned);
+    let shared = ["Cargo.toml", "Cargo.lock", "wit", "guest-sdk/rust", "operators/nexmark"];
+    let shared = shared.map(str::to_owned);
     let operators = OPERATORS.map(|name| format!("operators/{name}"));
     for path in shared.iter().chain(&operators) {
         println!("cargo::rerun-if-changed=../../{path}");

@@ -73,6 +73,8 @@
 //! [`on_timer`](Operator::on_timer) for their key. Module [`window`] has tumbling, hopping and session
 //! windows. [`CurrentKey::now`] and [`now`] are the clock.
 //!
+//! **Joins, rankings, counts.** Modules [`join`], [`top`] and [`distinct`] have states for them.
+//!
 //! **Inputs and outputs.** An operator reads a [`Row`] or an enum of several ([`Inputs`]), and emits to
 //! an [`Emitter`] or a struct of several ([`Outputs`]). Whole columns at once: [`Batch`].
 //!

@@ -1,12 +1,16 @@
-"""The answer to a Nexmark query, computed by DuckDB over the input file.
+"""The answer to a query over Nexmark events, computed by DuckDB over the file of `howdah nexmark`.
 
 Writes it as CSV with a header, sorted by all columns, and prints one JSON object: how many rows it
 has, and the SHA-256 of its lines without the header. Times are milliseconds since the epoch.
+
+The benchmark's own queries are in `nexmark_queries`, in SQL over the tables below.
 """
 
 import argparse
 import hashlib
 import json
+import sys
+from pathlib import Path
 
 import duckdb
 
@@ -36,6 +40,33 @@ INPUT_COLUMNS = {
     "extra": "VARCHAR",
 }
 
+# SHA-256 of the files with so many events: what queries are over must not change unnoticed.
+EVENTS_SHA256 = {
+    100_000: "b5f89c9b2be899250423d20600ea12c1c9f96df113311fba79cb771de4bb8e62",
+    500_000: "34336ba331f1660fa07fbdfb19199fdf88f5d62ab5af2fb29f6495cf378b2521",
+    2_000_000: "eb1a8b068d069bdb0894be6bf98fbcf1e6ab2ba151502629592299065289a21f",
+}
+
+# What queries are over. `seq` is the number of an event: of two at the same time, the order.
+TABLES = {
+    "person": """
+        SELECT p_id AS id, name, email, card, city, state, date_time, extra, seq
+        FROM event WHERE event_type = 0
+    """,
+    "auction": """
+        SELECT a_id AS id, item_name, description, initial_bid, reserve, date_time, expires, seller,
+               category, extra, seq
+        FROM event WHERE event_type = 1
+    """,
+    "bid": """
+        SELECT auction, bidder, price, channel, url, date_time, extra, seq
+        FROM event WHERE event_type = 2
+    """,
+    # What `cargo xtask nexmark verify` writes as side_input.csv.
+    "side_input": "SELECT range AS key, 'value-' || range AS value FROM range(10000)",
+}
+
+# Queries of operators that are no query of the benchmark, or have other columns than it.
 QUERIES = {
     # The last bid of each bidder on each auction; of two at the same time, the later event.
     "last-bid": """
@@ -50,35 +81,50 @@ QUERIES = {
     # The highest bid on each auction before its end; of equal ones, the earliest.
     "auction-winners": """
         SELECT auction, seller, bidder, price FROM bid JOIN auction ON auction = id
-        WHERE date_time < expires
-        QUALIFY row_number() OVER (PARTITION BY auction ORDER BY price DESC, date_time, seq) = 1
+        WHERE bid.date_time < expires
+        QUALIFY row_number() OVER (PARTITION BY auction ORDER BY price DESC, bid.date_time, bid.seq) = 1
     """,
     # What the other engines were compared on.
     "auction-highest": "SELECT auction, max(price) AS max_price, count(*)::BIGINT AS bids FROM bid GROUP BY auction",
 }
 
+# The queries of the benchmark.
+FILES = Path(__file__).with_name("nexmark_queries").glob("*.sql")
+QUERIES |= {file.stem: file.read_text(encoding="utf-8") for file in FILES}
 
-def answer(path, query, first):
-    """The rows of the answer over the first `first` events of the file (all, if None), sorted."""
+
+def connect(path, first=None):
+    """A connection with the tables of the first `first` events of the file (of all, if None)."""
     connection = duckdb.connect()
     connection.execute("SET threads = 2")
     connection.execute("SET TimeZone = 'UTC'")
+    limit = "" if first is None else f"WHERE seq < {first}"
     connection.execute(
         "CREATE TABLE event AS SELECT * FROM read_csv(?, header = true, auto_detect = false, "
-        "delim = ',', quote = '\"', escape = '\"', columns = ?)",
-        [path, INPUT_COLUMNS],
+        f"delim = ',', quote = '\"', escape = '\"', columns = ?) {limit}",
+        [str(path), INPUT_COLUMNS],
     )
-    limit = "" if first is None else f" AND seq < {first}"
-    connection.execute(
-        "CREATE VIEW bid AS SELECT auction, bidder, price, epoch_ms(date_time) AS date_time, seq "
-        f"FROM event WHERE event_type = 2{limit}"
-    )
-    connection.execute(
-        "CREATE VIEW auction AS SELECT a_id AS id, seller, epoch_ms(expires) AS expires "
-        f"FROM event WHERE event_type = 1{limit}"
-    )
-    result = connection.execute(f"SELECT * FROM ({QUERIES[query]}) ORDER BY ALL")
-    return [column[0] for column in result.description], result.fetchall()
+    for name, query in TABLES.items():
+        connection.execute(f"CREATE VIEW {name} AS {query}")
+    return connection
+
+
+def check_events(path, count):
+    """Fails unless the file is the one of so many events, where it is known."""
+    with open(path, "rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    expected = EVENTS_SHA256.get(count, found)
+    if found != expected:
+        sys.exit(f"{path} has other events than before: its SHA-256 is {found}, not {expected}")
+
+
+def answer(connection, query):
+    """Names of columns and rows of the answer, sorted, with times in milliseconds."""
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE answer AS {QUERIES[query]}")
+    columns = connection.execute("SELECT column_name, column_type FROM (DESCRIBE answer)").fetchall()
+    values = (f"epoch_ms({name})" if type == "TIMESTAMP" else name for name, type in columns)
+    rows = connection.execute(f"SELECT {', '.join(values)} FROM answer ORDER BY ALL").fetchall()
+    return [name for name, _ in columns], rows
 
 
 def main():
@@ -89,7 +135,7 @@ def main():
     parser.add_argument("--out", required=True, help="CSV file to write")
     arguments = parser.parse_args()
 
-    columns, rows = answer(arguments.input, arguments.query, arguments.first)
+    columns, rows = answer(connect(arguments.input, arguments.first), arguments.query)
     body = "".join(",".join(map(str, row)) + "\n" for row in rows)
     with open(arguments.out, "w", encoding="utf-8") as file:
         file.write(",".join(columns) + "\n" + body)

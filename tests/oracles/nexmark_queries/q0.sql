@@ -1,0 +1,3 @@
+-- Pass through: every bid.
+SELECT auction, bidder, price, date_time, extra
+FROM bid

@@ -6,8 +6,8 @@ mod pipelines;
 mod runs;
 
 use crate::bench::machine;
+use crate::build::Built;
 use crate::command::{print, run as run_command, say};
-use crate::demo;
 use crate::measure;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result};
@@ -120,7 +120,7 @@ type Contestant<'a> = &'a dyn Fn(u64) -> Result<Run>;
 impl Bench<'_> {
     /// Builds what is measured.
     fn lay_out(&self) -> Result<()> {
-        let components = demo::build(self.workspace)?;
+        let components = Built::release(self.workspace)?.components;
         std::fs::create_dir_all(&self.directory)
             .with_context(|| format!("cannot make {}", self.directory.display()))?;
         let component = components.join(pipelines::COMPONENT);

@@ -4,6 +4,7 @@ mod bench;
 mod bench_boundary;
 mod bench_pipeline;
 mod bench_state;
+mod build;
 mod command;
 mod demo;
 mod languages;

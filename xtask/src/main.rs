@@ -1,4 +1,4 @@
-//! Commands of this workspace: `cargo xtask setup | demo | test | bench`.
+//! Commands of this workspace: `cargo xtask setup | demo | test | bench | nexmark`.
 
 mod bench;
 mod bench_boundary;
@@ -9,6 +9,7 @@ mod command;
 mod demo;
 mod languages;
 mod measure;
+mod nexmark;
 mod setup;
 mod test;
 mod workspace;
@@ -31,6 +32,7 @@ enum Command {
     Demo(demo::Args),
     Test(test::Args),
     Bench(bench::Args),
+    Nexmark(nexmark::Args),
 }
 
 fn main() -> ExitCode {
@@ -53,5 +55,6 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Demo(args) => demo::run(&workspace, args),
         Command::Test(args) => test::run(&workspace, args),
         Command::Bench(args) => bench::run(&workspace, args),
+        Command::Nexmark(args) => nexmark::run(&workspace, args),
     }
 }

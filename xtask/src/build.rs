@@ -33,6 +33,11 @@ impl Built {
         Self::by(workspace, &["build", "--release", "-p", HOWDAH, "-p", OPERATORS])
     }
 
+    /// As the tests of the workspace have it: after them, nothing is left to build.
+    pub(crate) fn for_tests(workspace: &Workspace) -> Result<Self> {
+        Self::by(workspace, &["test", "--workspace", "--no-run"])
+    }
+
     fn by(workspace: &Workspace, arguments: &[&str]) -> Result<Self> {
         let mut cargo = workspace.cargo();
         cargo.args(arguments).arg("--message-format=json-render-diagnostics");

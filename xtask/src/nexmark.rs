@@ -8,6 +8,7 @@ mod verify;
 use crate::build::Built;
 use crate::workspace::Workspace;
 use anyhow::Result;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// The queries, each with a pipeline in `examples/nexmark`. Without q6, which Flink leaves out, too.
@@ -37,4 +38,10 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
             Ok(if exact { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
     }
+}
+
+/// Verifies as part of `cargo xtask test`, in a directory that is made anew; whether all is exact.
+pub(crate) fn test(workspace: &Workspace, directory: &Path, full: bool) -> Result<bool> {
+    let args = verify::Args::for_tests(full);
+    verify::run(workspace, &Built::for_tests(workspace)?, directory, &args)
 }

@@ -3,9 +3,10 @@
 use crate::command::{output, run as run_command, say};
 use crate::languages::Language;
 use crate::measure;
+use crate::nexmark;
 use crate::setup;
 use crate::workspace::Workspace;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use std::ffi::OsString;
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
@@ -72,7 +73,18 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     }
     // Last: behind a `--` all words are for the tests.
     command.args(&args.cargo);
-    let seconds = measure::seconds(|| run_command(&mut command))?;
+    let seconds = measure::seconds(|| {
+        run_command(&mut command)?;
+        if args.cargo.is_empty() {
+            let directory = memory.as_ref().map_or(workspace.target.as_path(), TempDir::path);
+            let exact = nexmark::test(workspace, &directory.join("nexmark"), args.full)?;
+            ensure!(
+                exact,
+                "queries of Nexmark differ: `cargo xtask nexmark verify` keeps what does"
+            );
+        }
+        Ok(())
+    })?;
     say(&format!("All tests passed in {seconds:.0} s."));
     Ok(ExitCode::SUCCESS)
 }

@@ -61,6 +61,20 @@ pub(crate) struct Args {
     json: bool,
 }
 
+impl Args {
+    /// What `cargo xtask test` verifies.
+    pub(crate) fn for_tests(full: bool) -> Self {
+        Self {
+            events: 100_000,
+            queries: QUERIES.map(str::to_owned).into(),
+            parallelism: vec![1, 3],
+            kills: if full { 5 } else { 1 },
+            seed: None,
+            json: false,
+        }
+    }
+}
+
 /// Verifies in a directory, which is made anew; whether all is exact.
 pub(super) fn run(
     workspace: &Workspace,

@@ -25,7 +25,17 @@ FORMS = {
             start_time = time_bucket(INTERVAL 10 SECONDS, start_time)
             AND end_time = start_time + INTERVAL 10 SECONDS
         ) AS windows_are_aligned, 1 AS times
-        FROM output GROUP BY bidder
+        FROM (
+            SELECT bidder, bid_count, start_time, end_time, times FROM output
+            -- Windows that are not over when the events end stay in the state, of which this is an export.
+            UNION ALL
+            SELECT bidder, bids, "start", "start" + INTERVAL 10 SECONDS, 1
+            FROM read_json(
+                '{directory}/../windows.ndjson', format = 'newline_delimited',
+                columns = {{bidder: 'BIGINT', bids: 'BIGINT', "start": 'TIMESTAMP'}}
+            )
+        )
+        GROUP BY bidder
         """,
     )
 }
@@ -68,7 +78,7 @@ def compare(connection, query, directory):
         f"""
         CREATE OR REPLACE TEMP TABLE difference AS
         SELECT {names}, sum(times)::BIGINT AS times
-        FROM (SELECT {names}, times FROM ({form}) UNION ALL SELECT {names}, -1 FROM answer)
+        FROM (SELECT {names}, times FROM ({form.format(directory=directory)}) UNION ALL SELECT {names}, -1 FROM answer)
         GROUP BY ALL HAVING sum(times) <> 0
         """
     )

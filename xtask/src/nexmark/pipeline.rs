@@ -20,6 +20,13 @@ const SIDE_INPUT: &str = "side_input.csv";
 /// How many keys that has.
 const SIDE_INPUT_KEYS: u32 = 10_000;
 
+/// The state whose rows are compared with the output: windows of processing time that are not over
+/// when the events end.
+const OPEN_WINDOWS: (&str, &str) = ("q12", "windows");
+
+/// Where they are written to.
+const OPEN_WINDOWS_FILE: &str = "windows.ndjson";
+
 /// Where all pipelines have their state, and what they put out.
 const STATE: &str = "state";
 const OUTPUT: &str = "output";
@@ -41,6 +48,7 @@ pub(super) struct Pipeline {
     /// Where compiled components are kept, with those of the tests.
     cache: PathBuf,
     directory: PathBuf,
+    query: String,
     /// The pipeline file, by its name and as it is read.
     file: String,
     document: DocumentMut,
@@ -77,7 +85,7 @@ impl Pipeline {
                 .with_context(|| format!("cannot write {SIDE_INPUT}"))?;
         }
         let (howdah, cache) = (built.howdah.clone(), workspace.target.join("tmp/compiled"));
-        Ok(Self { howdah, cache, directory, file, document })
+        Ok(Self { howdah, cache, directory, query: query.to_owned(), file, document })
     }
 
     /// The next run begins at the beginning; with checkpoints as often as the pipeline file says, or
@@ -111,7 +119,23 @@ impl Pipeline {
     /// Runs it to the end of its input.
     pub(super) fn run_to_end(&self) -> Result<()> {
         let status = self.start()?.wait().context("cannot wait for howdah")?;
-        if status.success() { Ok(()) } else { self.failed(status) }
+        if status.success() { self.export() } else { self.failed(status) }
+    }
+
+    /// Writes what of its state is compared, too.
+    fn export(&self) -> Result<()> {
+        let (query, state) = OPEN_WINDOWS;
+        if self.query != query {
+            return Ok(());
+        }
+        let mut export = Command::new(&self.howdah);
+        export.current_dir(&self.directory).stdout(Stdio::null());
+        export.args(["state", "export", &self.file, state, "--force", "--to", OPEN_WINDOWS_FILE]);
+        let status = export.status().with_context(|| format!("cannot run {}", typed(&export)))?;
+        if !status.success() {
+            bail!("`{}` ended with {status}", typed(&export));
+        }
+        Ok(())
     }
 
     /// Starts it, or lets it go on.

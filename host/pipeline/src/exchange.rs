@@ -151,9 +151,11 @@ pub(crate) fn key_columns(batch: &RecordBatch, key: &[usize]) -> Result<Vec<Arra
     key.iter().map(column).collect()
 }
 
-fn take_values<T: Copy>(values: &[T], rows: &[u32]) -> Vec<T> {
-    let value = |row: &u32| values.get(usize::try_from(*row).ok()?).copied();
-    rows.iter().filter_map(value).collect()
+/// The values of these rows, which there are.
+fn take_values<T: Copy + Default>(values: &[T], rows: &[u32]) -> Vec<T> {
+    // Not `filter_map`: a list whose length is known grows once.
+    let value = |row: &u32| values.get(*row as usize).copied().unwrap_or_default();
+    rows.iter().map(value).collect()
 }
 
 fn take_rows(batch: &RecordBatch, rows: &[u32]) -> Result<RecordBatch> {

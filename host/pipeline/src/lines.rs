@@ -91,8 +91,8 @@ impl Lines {
         for Run { origin, numbers } in &self.runs {
             let end = start + numbers.len();
             let (of_run, following) = rest.split_at(rest.partition_point(|row| index(row) < end));
-            let numbers = of_run.iter().filter_map(|row| numbers.get(index(row) - start));
-            let numbers: Vec<u64> = numbers.copied().collect();
+            let number = |row: &u32| numbers.get(index(row) - start).copied().unwrap_or_default();
+            let numbers: Vec<u64> = of_run.iter().map(number).collect();
             if !numbers.is_empty() {
                 runs.push(Run { origin: Arc::clone(origin), numbers });
             }

@@ -96,7 +96,7 @@ impl Reader {
                 return Ok(ControlFlow::Break(()));
             }
             if let Some(limit) = &mut self.rate_limit {
-                limit.spend(read);
+                limit.spend(read, clock::now());
             }
         }
     }
@@ -271,6 +271,9 @@ pub(crate) struct RateLimit {
 /// Batches that a rate limit makes of a second.
 const BATCHES_PER_SECOND: u64 = 20;
 
+/// A reader that was held up reads faster than it may for this much of its rows, at most.
+const CATCH_UP_LIMIT: Duration = Duration::from_millis(200);
+
 impl RateLimit {
     /// At most this many rows a second, by so many readers together, of which each gets its part; 0:
     /// no limit.
@@ -289,9 +292,38 @@ impl RateLimit {
         (!wait.is_zero()).then_some(wait)
     }
 
-    fn spend(&mut self, rows: u64) {
+    /// So many rows were read, and handed on by now.
+    fn spend(&mut self, rows: u64, now: Instant) {
         let nanos = u128::from(rows) * 1_000_000_000 / u128::from(self.rows_per_second);
         let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
-        self.ready = self.ready.max(clock::now()) + Duration::from_nanos(nanos);
+        // The time that the rows took is part of it, and what was missed is caught up with.
+        let earliest = now.checked_sub(CATCH_UP_LIMIT);
+        let ready = earliest.map_or(self.ready, |earliest| self.ready.max(earliest));
+        self.ready = ready + Duration::from_nanos(nanos);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn the_time_that_rows_take_is_part_of_what_they_may_take() {
+        let mut limit = RateLimit::new(1_000, 1).expect("a limit");
+        let start = limit.ready;
+        limit.spend(500, start + SECOND / 10);
+        assert_eq!(limit.ready, start + SECOND / 2);
+    }
+
+    #[test]
+    fn what_was_missed_is_caught_up_with_to_a_limit() {
+        let mut limit = RateLimit::new(1_000, 1).expect("a limit");
+        let start = limit.ready;
+        limit.spend(50, start + CATCH_UP_LIMIT);
+        assert_eq!(limit.ready, start + SECOND / 20, "late, and ready at once");
+        limit.spend(50, start + SECOND * 10);
+        assert_eq!(limit.ready, start + SECOND * 10 - CATCH_UP_LIMIT + SECOND / 20);
     }
 }

@@ -95,9 +95,18 @@ impl KeyEncoder {
     /// `InvalidArgument` for a null, a wrong type or unequal lengths; names column and row.
     pub fn encode(&self, columns: &[ArrayRef]) -> Result<EncodedKeys> {
         let rows = self.check(columns)?;
-        let mut keys = EncodedKeys::with_capacity(rows, rows * 16);
         let views: Vec<_> = columns.iter().map(KeyView::new).collect();
         let all = self.grouping == (0..columns.len());
+        if let Some(widths) = self.widths().filter(|_| all) {
+            return encode_fixed(&views, &widths, rows);
+        }
+        self.encode_rows(&views, rows)
+    }
+
+    /// Encodes keys row by row, as those of any width need it.
+    fn encode_rows(&self, views: &[KeyView<'_>], rows: usize) -> Result<EncodedKeys> {
+        let all = self.grouping == (0..views.len());
+        let mut keys = EncodedKeys::with_capacity(rows, rows * 16);
         for row in 0..rows {
             let start = keys.bytes.len();
             let (mut from, mut to) = (start, start);
@@ -159,6 +168,15 @@ impl KeyEncoder {
         KeyBatch::new(self, columns.collect::<Result<_>>()?)
     }
 
+    /// The bytes of each column in a key; `None`: not every key has the same.
+    fn widths(&self) -> Option<Vec<usize>> {
+        let width = |column: &Column| match column.column_type {
+            ColumnType::Boolean => Some(1),
+            other => other.width_bytes(),
+        };
+        self.columns.iter().map(width).collect()
+    }
+
     fn check(&self, columns: &[ArrayRef]) -> Result<usize> {
         if columns.len() != self.columns.len() {
             return Err(Error::invalid(format!(
@@ -195,6 +213,38 @@ impl KeyEncoder {
         }
         Ok(rows)
     }
+}
+
+/// Encodes keys of columns with these widths, column by column: the same bytes as row by row.
+fn encode_fixed(views: &[KeyView<'_>], widths: &[usize], rows: usize) -> Result<EncodedKeys> {
+    let width = widths.iter().sum();
+    let bytes = rows.checked_mul(width).filter(|bytes| *bytes <= u32::MAX as usize);
+    let mut bytes = vec![0; bytes.ok_or_else(too_many_keys)?];
+    let mut at = 0;
+    for (view, column_width) in views.iter().zip(widths) {
+        view.write_all(&mut bytes, at, width);
+        at += column_width;
+    }
+    let hashes = match width {
+        8 => hash_each::<8>(&bytes),
+        16 => hash_each::<16>(&bytes),
+        _ => bytes.chunks_exact(width).map(xxh3_64).collect(),
+    };
+    Ok(EncodedKeys { bytes, offsets: offsets(rows, width), hashes })
+}
+
+/// The hash of each key of so many bytes. A length that the compiler knows saves half of the time.
+fn hash_each<const WIDTH: usize>(bytes: &[u8]) -> Vec<u64> {
+    bytes.as_chunks::<WIDTH>().0.iter().map(|key| xxh3_64(key)).collect()
+}
+
+/// Where so many keys of a width begin and end, which are no more bytes than fit.
+fn offsets(keys: usize, width: usize) -> Vec<u32> {
+    (0..=keys).map(|key| u32::try_from(key * width).unwrap_or(u32::MAX)).collect()
+}
+
+fn too_many_keys() -> Error {
+    Error::invalid("the keys of one batch take more than 4 GiB; use smaller batches")
 }
 
 /// The first eight bytes of a key, as a number of the same order: comparing numbers is cheaper
@@ -247,6 +297,31 @@ impl<'a> KeyView<'a> {
         }
     }
 
+    /// Writes the values of a column of a fixed width into keys of `width` bytes, from byte `at` of each
+    /// on.
+    fn write_all(&self, keys: &mut [u8], at: usize, width: usize) {
+        match self {
+            Self::Boolean(array) => {
+                let values = array.values().iter().map(|value| [u8::from(value)]);
+                write_strided(keys, at, width, values);
+            }
+            Self::Four(values) => {
+                let values = values.iter().map(|value| (value ^ i32::MIN).to_be_bytes());
+                write_strided(keys, at, width, values);
+            }
+            Self::Eight(values) => {
+                let values = values.iter().map(|value| (value ^ i64::MIN).to_be_bytes());
+                write_strided(keys, at, width, values);
+            }
+            Self::Sixteen(values) => {
+                let values = values.iter().map(|value| (value ^ i128::MIN).to_be_bytes());
+                write_strided(keys, at, width, values);
+            }
+            // They have no width.
+            Self::Text(_) | Self::Bytes(_) | Self::Nothing => {}
+        }
+    }
+
     fn write(&self, row: usize, out: &mut Vec<u8>) {
         match self {
             Self::Boolean(array) => out.push(u8::from(array.value(row))),
@@ -257,6 +332,18 @@ impl<'a> KeyView<'a> {
             Self::Bytes(array) => write_bytes(array.value(row), out),
             Self::Nothing => {}
         }
+    }
+}
+
+/// Writes a value into each key of `width` bytes, from byte `at` of it on.
+fn write_strided<const N: usize>(
+    keys: &mut [u8],
+    at: usize,
+    width: usize,
+    values: impl Iterator<Item = [u8; N]>,
+) {
+    for (key, value) in keys.chunks_exact_mut(width).zip(values) {
+        key[at..at + N].copy_from_slice(&value);
     }
 }
 
@@ -405,9 +492,7 @@ impl EncodedKeys {
 
     /// Ends the key whose bytes were appended since the last one.
     fn finish_key(&mut self, hash: u64) -> Result<()> {
-        let end = u32::try_from(self.bytes.len()).map_err(|_| {
-            Error::invalid("the keys of one batch take more than 4 GiB; use smaller batches")
-        })?;
+        let end = u32::try_from(self.bytes.len()).map_err(|_| too_many_keys())?;
         self.offsets.push(end);
         self.hashes.push(hash);
         Ok(())
@@ -492,16 +577,37 @@ impl EncodedKeys {
     /// When a row is not less than [`EncodedKeys::len`].
     #[must_use]
     pub fn take(&self, rows: &[u32]) -> Self {
-        let mut taken = Self::with_capacity(rows.len(), rows.len() * 16);
-        for &row in rows {
-            let row = row as usize;
-            taken.bytes.extend_from_slice(self.key(row));
-            // What is taken of a list is no longer than the list, unless rows repeat.
-            taken.offsets.push(u32::try_from(taken.bytes.len()).unwrap_or(u32::MAX));
-            taken.hashes.push(self.hashes[row]);
+        let hashes = rows.iter().map(|row| self.hashes[*row as usize]).collect();
+        // A copy of a length that the compiler knows is no call.
+        let (bytes, offsets) = match self.width() {
+            Some(width @ 8) => (take_each::<8>(&self.bytes, rows), offsets(rows.len(), width)),
+            Some(width @ 16) => (take_each::<16>(&self.bytes, rows), offsets(rows.len(), width)),
+            _ => self.take_bytes(rows),
+        };
+        // What is taken of a list is no longer than the list, unless rows repeat.
+        assert!(bytes.len() <= u32::MAX as usize, "keys taken exceed 4 GiB");
+        Self { bytes, offsets, hashes }
+    }
+
+    fn take_bytes(&self, rows: &[u32]) -> (Vec<u8>, Vec<u32>) {
+        let mut bytes = Vec::with_capacity(rows.len() * 16);
+        let mut offsets = Vec::with_capacity(rows.len() + 1);
+        offsets.push(0);
+        for row in rows {
+            bytes.extend_from_slice(self.key(*row as usize));
+            offsets.push(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
         }
-        assert!(taken.bytes.len() <= u32::MAX as usize, "keys taken exceed 4 GiB");
-        taken
+        (bytes, offsets)
+    }
+
+    /// The bytes of each key, if all have as many.
+    fn width(&self) -> Option<usize> {
+        let width = *self.offsets.get(1)?;
+        let differs = self
+            .offsets
+            .windows(2)
+            .fold(false, |differs, offsets| differs | (offsets[1] - offsets[0] != width));
+        (!differs).then_some(width as usize)
     }
 
     /// Appends the keys of another list.
@@ -512,9 +618,7 @@ impl EncodedKeys {
         let base = u32::try_from(self.bytes.len())
             .ok()
             .filter(|base| base.checked_add(other.offsets[other.len()]).is_some())
-            .ok_or_else(|| {
-                Error::invalid("the keys of one batch take more than 4 GiB; use smaller batches")
-            })?;
+            .ok_or_else(too_many_keys)?;
         self.bytes.extend_from_slice(&other.bytes);
         self.offsets.extend(other.offsets[1..].iter().map(|offset| base + offset));
         self.hashes.extend_from_slice(&other.hashes);
@@ -525,6 +629,11 @@ impl EncodedKeys {
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes.len() + self.offsets.len() * 4 + self.hashes.len() * 8
     }
+}
+
+fn take_each<const WIDTH: usize>(bytes: &[u8], rows: &[u32]) -> Vec<u8> {
+    let (keys, _) = bytes.as_chunks::<WIDTH>();
+    rows.iter().map(|row| keys[*row as usize]).collect::<Vec<_>>().into_flattened()
 }
 
 /// Keys of one call: typed columns and encoded bytes side by side.
@@ -624,5 +733,91 @@ impl KeyBatch {
     /// The encoded keys.
     pub fn encoded(&self) -> &EncodedKeys {
         &self.encoded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::RecordBatch;
+    use proptest::prelude::*;
+
+    /// Columns of all fixed widths, as many of them as there are bits in `chosen`.
+    fn columns(chosen: u32, values: &[i64]) -> (Vec<Column>, Vec<ArrayRef>) {
+        let decimals = values.iter().map(|value| i128::from(*value) * 1_000);
+        let small = || values.iter().map(|value| (value % 1_000_000) as i32);
+        let decimal = ColumnType::Decimal128 { precision: 38, scale: 3 };
+        let all: [(ColumnType, ArrayRef); 6] = [
+            (ColumnType::Int64, Arc::new(Int64Array::from(values.to_vec()))),
+            (ColumnType::Int32, Arc::new(Int32Array::from_iter_values(small()))),
+            (
+                ColumnType::TimestampMillis,
+                Arc::new(TimestampMillisecondArray::from(values.to_vec())),
+            ),
+            (
+                ColumnType::Boolean,
+                Arc::new(BooleanArray::from_iter(values.iter().map(|it| Some(it % 2 == 0)))),
+            ),
+            (ColumnType::Date, Arc::new(Date32Array::from_iter_values(small()))),
+            (
+                decimal,
+                Arc::new(
+                    Decimal128Array::from_iter_values(decimals).with_data_type(decimal.to_arrow()),
+                ),
+            ),
+        ];
+        let chosen = (0..).zip(all).filter(|(at, _)| chosen & (1 << at) != 0);
+        chosen
+            .map(|(at, (column_type, array))| {
+                (Column::required(&format!("c{at}"), column_type), array)
+            })
+            .unzip()
+    }
+
+    fn same(one: &EncodedKeys, other: &EncodedKeys) -> bool {
+        (&one.bytes, &one.offsets, &one.hashes) == (&other.bytes, &other.offsets, &other.hashes)
+    }
+
+    proptest! {
+        #[test]
+        fn keys_of_a_fixed_width_are_encoded_as_row_by_row(
+            chosen in 1_u32..64,
+            values in proptest::collection::vec(any::<i64>(), 0..20),
+        ) {
+            let (columns, arrays) = columns(chosen, &values);
+            let encoder = KeyEncoder::new(&columns).unwrap();
+            let views: Vec<_> = arrays.iter().map(KeyView::new).collect();
+            let encoded = encoder.encode(&arrays).unwrap();
+            prop_assert!(same(&encoded, &encoder.encode_rows(&views, values.len()).unwrap()));
+            prop_assert_eq!(encoder.decode(&encoded).unwrap(), arrays);
+        }
+
+        #[test]
+        fn keys_that_are_taken_are_those_of_the_rows(
+            chosen in 1_u32..64,
+            values in proptest::collection::vec(any::<i64>(), 1..20),
+            rows in proptest::collection::vec(0_u32..20, 0..30),
+        ) {
+            let (columns, arrays) = columns(chosen, &values);
+            let rows: Vec<u32> = rows.iter().map(|row| row % values.len() as u32).collect();
+            let encoder = KeyEncoder::new(&columns).unwrap();
+            let taken = encoder.encode(&arrays).unwrap().take(&rows);
+            let names = columns.iter().map(|column| column.name.as_str());
+            let batch = RecordBatch::try_from_iter(names.zip(arrays)).unwrap();
+            let batch = arrow_select::take::take_record_batch(&batch, &UInt32Array::from(rows));
+            prop_assert!(same(&taken, &encoder.encode(batch.unwrap().columns()).unwrap()));
+        }
+    }
+
+    #[test]
+    fn keys_of_several_lengths_are_taken() {
+        let encoder = KeyEncoder::new(&[Column::required("name", ColumnType::Utf8)]).unwrap();
+        let encode = |names: &[&str]| {
+            let names: ArrayRef = Arc::new(StringArray::from(names.to_vec()));
+            encoder.encode(&[names]).unwrap()
+        };
+        // The first two are as long as each other.
+        let taken = encode(&["anna", "bert", "carola"]).take(&[2, 0, 2]);
+        assert!(same(&taken, &encode(&["carola", "anna", "carola"])));
     }
 }

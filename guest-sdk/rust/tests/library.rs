@@ -1,5 +1,4 @@
 //! What the SDK has on top of its states, against models: joins, top-N, distinct counts.
-#![expect(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
 use std::collections::{BTreeMap, BTreeSet};
 

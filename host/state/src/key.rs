@@ -769,7 +769,7 @@ mod tests {
         let chosen = (0..).zip(all).filter(|(at, _)| chosen & (1 << at) != 0);
         chosen
             .map(|(at, (column_type, array))| {
-                (Column::required(&format!("c{at}"), column_type), array)
+                (Column::required(format!("c{at}"), column_type), array)
             })
             .unzip()
     }
@@ -799,7 +799,8 @@ mod tests {
             rows in proptest::collection::vec(0_u32..20, 0..30),
         ) {
             let (columns, arrays) = columns(chosen, &values);
-            let rows: Vec<u32> = rows.iter().map(|row| row % values.len() as u32).collect();
+            let count = u32::try_from(values.len()).unwrap();
+            let rows: Vec<u32> = rows.iter().map(|row| row % count).collect();
             let encoder = KeyEncoder::new(&columns).unwrap();
             let taken = encoder.encode(&arrays).unwrap().take(&rows);
             let names = columns.iter().map(|column| column.name.as_str());

@@ -171,7 +171,8 @@ mod tests {
     #[test]
     fn a_batch_looks_each_state_up_once() -> Result<()> {
         let mut host = TestHost::<CountsOfChannels>::new()?;
-        host.process((0..100).map(|n| bid(["Apple", "Baidu"][n as usize % 2], n % 7, n % 10, n)))?;
+        let channel = |n: i64| if n % 2 == 0 { "Apple" } else { "Baidu" };
+        host.process((0..100).map(|n| bid(channel(n), n % 7, n % 10, n)))?;
         for state in ["totals", "bidders", "auctions"] {
             let calls = host.calls(state)?;
             assert_eq!((calls.gets, calls.puts), (1, 1), "{state}");

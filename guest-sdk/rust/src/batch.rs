@@ -3,7 +3,8 @@ use std::marker::PhantomData;
 use crate::columns::{Column, Values, chunk};
 use crate::record::Call;
 use crate::{
-    CurrentKey, Error, Field, Inputs, Key, Record, Result, RowKind, Timestamp, Value, columns, wit,
+    CurrentKey, Error, Field, Inputs, Key, Keys, Record, Result, RowKind, Timestamp, Value,
+    columns, wit,
 };
 
 /// The rows of a call, as columns: what [`process_batch`](crate::Operator::process_batch) gets.
@@ -73,6 +74,11 @@ impl<'a, I: Inputs, K: Key> Batch<'a, I, K> {
     /// How many distinct keys the rows have.
     pub fn keys(&self) -> usize {
         self.call.key_count as usize
+    }
+
+    /// The distinct keys themselves, as the calls of a state want them.
+    pub fn each_key(&self) -> Keys<'a, K> {
+        Keys { call: self.call, key: PhantomData }
     }
 
     /// For each row, the index of its key.

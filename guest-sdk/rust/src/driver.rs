@@ -206,10 +206,11 @@ pub(crate) fn process_rows<O: Operator>(
     out: &mut <O::Output as Outputs>::Emitters,
 ) -> Result<()> {
     if !O::PREPARES {
-        return batch.for_each(|row, record| {
+        batch.for_each(|row, record| {
             O::Output::set_time(out, record.timestamp());
             operator.process(row, record, out)
-        });
+        })?;
+        return operator.finish_batch(&batch.each_key(), out);
     }
     let mut rows = Vec::with_capacity(batch.rows());
     for row in 0..batch.rows() {
@@ -221,7 +222,7 @@ pub(crate) fn process_rows<O: Operator>(
         O::Output::set_time(out, record.timestamp());
         operator.process(row, &record, out)?;
     }
-    Ok(())
+    operator.finish_batch(&batch.each_key(), out)
 }
 
 /// Checks once for each batch what the loop over its rows relies on.

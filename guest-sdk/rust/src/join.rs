@@ -75,7 +75,8 @@
 //! ```
 
 use crate::{
-    CurrentKey, Error, Key, ListState, Open, Record, Result, Row, State, StateOptions, ValueState,
+    CurrentKey, Error, Key, Keys, ListState, Open, Record, Result, Row, State, StateOptions,
+    ValueState,
 };
 
 /// An inner join of two inputs: each row `L` of a key `K` with each of its rows `R`. See the
@@ -239,6 +240,21 @@ where
             self.waiting.append(key, fact.clone());
         }
         Ok(dimension)
+    }
+
+    /// The row of the dimension, if there is one yet.
+    pub fn get(&self, key: &CurrentKey<'_, K>) -> Result<Option<D>> {
+        self.dimension.get(key)
+    }
+
+    /// Calls `each` for each of these keys whose row of the dimension the running call wrote: see
+    /// [`ValueState::each_change`].
+    pub fn each_change(
+        &mut self,
+        keys: &Keys<'_, K>,
+        each: impl FnMut(&CurrentKey<'_, K>, Option<&D>, Option<&D>) -> Result<()>,
+    ) -> Result<()> {
+        self.dimension.each_change(keys, each)
     }
 
     /// Writes the row of the dimension anew, for what its facts come to may be part of it.

@@ -85,7 +85,8 @@
 //! **Changelogs.** An operator that says [`INPUT_CHANGELOG`](Operator::INPUT_CHANGELOG) gets
 //! updates and deletions too ([`Record::kind`], [`ValueState::apply`]); one that says
 //! [`OUTPUT_CHANGELOG`](Operator::OUTPUT_CHANGELOG) may emit them ([`Emitter::emit_change`],
-//! [`Emitter::emit_update`], [`Emitter::emit_delete`]).
+//! [`Emitter::emit_update`], [`Emitter::emit_delete`]). What a state becomes goes out once for each
+//! batch from [`finish_batch`](Operator::finish_batch), with [`ValueState::each_change`].
 //!
 //! **Configuration.** [`Open::config`] reads the operator's table of the pipeline file into a
 //! struct of yours. It links a JSON parser, so an operator without configuration stays small.
@@ -134,7 +135,7 @@ pub use inputs::{InputPort, Inputs};
 pub use open::{Open, State, StateOptions, States, Subtask};
 pub use operator::{Emitters, Operator};
 pub use outputs::{OutputPort, Outputs};
-pub use record::{CurrentKey, Record, RowKind, Timer};
+pub use record::{CurrentKey, Keys, Record, RowKind, Timer};
 pub use reduce::Reduce;
 pub use row::{Field, Key, Row};
 pub use state::{ListState, MapState, ReducingState, StateRows, TakenRows, Timers, ValueState};
@@ -144,9 +145,9 @@ pub use value::{Date, Decimal, KeyValue, Primitive, TimeOfDay, Timestamp, Value}
 pub mod prelude {
     pub use crate::metrics::{Counter, Gauge, Histogram};
     pub use crate::{
-        Batch, CurrentKey, Date, Decimal, Emitter, Error, Inputs, Key, ListState, MapState, Open,
-        Operator, Outputs, Record, Reduce, ReducingState, Result, Row, RowKind, States, Timer,
-        Timers, Timestamp, ValueState, log, operator,
+        Batch, CurrentKey, Date, Decimal, Emitter, Error, Inputs, Key, Keys, ListState, MapState,
+        Open, Operator, Outputs, Record, Reduce, ReducingState, Result, Row, RowKind, States,
+        Timer, Timers, Timestamp, ValueState, log, operator,
     };
 }
 

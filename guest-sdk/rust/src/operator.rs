@@ -1,4 +1,4 @@
-use crate::{Batch, Error, Inputs, Key, Open, Outputs, Record, Result, Timer, Timestamp};
+use crate::{Batch, Error, Inputs, Key, Keys, Open, Outputs, Record, Result, Timer, Timestamp};
 
 /// What an operator emits to: an [`Emitter`](crate::Emitter), or a struct of some.
 pub type Emitters<O> = <<O as Operator>::Output as Outputs>::Emitters;
@@ -56,8 +56,17 @@ pub trait Operator: Sized + 'static {
         out: &mut Emitters<Self>,
     ) -> Result<()>;
 
-    /// The next batch, as columns. Calls [`process`](Self::process) for each row; an operator that
-    /// would rather work on whole columns has a method of its own here.
+    /// All rows of a batch are processed: the place to emit what became of the states of its `keys`
+    /// ([`ValueState::each_change`](crate::ValueState::each_change)), once for each key and not for
+    /// each row. What is emitted here has the event time of the last row.
+    fn finish_batch(&mut self, keys: &Keys<'_, Self::Key>, out: &mut Emitters<Self>) -> Result<()> {
+        let _ = (keys, out);
+        Ok(())
+    }
+
+    /// The next batch, as columns. Calls [`process`](Self::process) for each row, then
+    /// [`finish_batch`](Self::finish_batch); an operator that would rather work on whole columns has
+    /// a method of its own here.
     fn process_batch(
         &mut self,
         batch: &Batch<'_, Self::Input, Self::Key>,

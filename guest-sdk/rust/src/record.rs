@@ -102,6 +102,21 @@ impl<K: Key> CurrentKey<'_, K> {
     }
 }
 
+/// The distinct keys of a batch, in the order in which they come first.
+#[derive(Debug, Clone, Copy)]
+pub struct Keys<'a, K> {
+    pub(crate) call: &'a Call<'a>,
+    pub(crate) key: PhantomData<fn() -> K>,
+}
+
+impl<'a, K: Key> Keys<'a, K> {
+    /// Each of them, as the calls of a state want it.
+    pub fn iter(&self) -> impl Iterator<Item = CurrentKey<'a, K>> + use<'a, K> {
+        let call = self.call;
+        (0..call.key_count).map(move |index| CurrentKey { call, index, key: PhantomData })
+    }
+}
+
 /// What is known about the row that is being processed, beside its fields: its key, which
 /// the state calls want, and its times.
 #[derive(Debug)]

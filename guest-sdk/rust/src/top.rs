@@ -1,8 +1,8 @@
 //! The first rows of each key in an order: the ten highest bids of an auction.
 //!
 //! [`TopN`] is a state like others. It keeps the first `N` rows of a key in the order of their sort
-//! keys, and says what a row that comes among them moves: [`Ranking::changes`] are the changes of a
-//! changelog with a row for each rank.
+//! keys. [`each_change`](TopN::each_change) tells what a batch made of the ranks: the changes of a
+//! changelog with a row for each rank, of which those that were overtaken are taken back.
 //!
 //! ```
 //! use howdah_sdk::prelude::*;
@@ -31,15 +31,18 @@
 //! impl Highest {
 //!     const OUTPUT_CHANGELOG: bool = true;
 //!
-//!     fn process(&mut self, bid: Bid, record: &Record<Auction>, out: &mut Emitter<Ranked>) -> Result<()> {
-//!         let Bid { auction, price, seq } = bid;
-//!         let order = HighestFirst { minus_price: -price, seq };
-//!         let ranking = self.bids.add(record, order, Price { price })?;
-//!         for (rank, before, after) in ranking.changes() {
+//!     fn process(&mut self, bid: Bid, record: &Record<Auction>, _: &mut Emitter<Ranked>) -> Result<()> {
+//!         let Bid { price, seq, .. } = bid;
+//!         self.bids.add(record, HighestFirst { minus_price: -price, seq }, Price { price })
+//!     }
+//!
+//!     fn finish_batch(&mut self, keys: &Keys<Auction>, out: &mut Emitter<Ranked>) -> Result<()> {
+//!         self.bids.each_change(keys, |key, rank, before, after| {
+//!             let Auction { auction } = key.key()?;
 //!             let ranked = |bid: &Price| Ranked { auction, price: bid.price, rank };
-//!             out.emit_change(before.map(ranked).as_ref(), Some(&ranked(after)));
-//!         }
-//!         Ok(())
+//!             out.emit_change(before.map(ranked).as_ref(), after.map(ranked).as_ref());
+//!             Ok(())
+//!         })
 //!     }
 //! }
 //!
@@ -49,13 +52,9 @@
 //! let ranked = |kind, price, rank| Event::new(kind, Ranked { auction: 1, price, rank });
 //! let mut host = TestHost::<Highest>::new()?;
 //! let changes = host.process([bid(50, 1), bid(70, 2), bid(40, 3)])?;
-//! let expected = [
-//!     ranked(Insert, 50, 1),
-//!     ranked(UpdateBefore, 50, 1),
-//!     ranked(UpdateAfter, 70, 1),
-//!     ranked(Insert, 50, 2),
-//! ];
-//! assert_eq!(changes, expected);
+//! assert_eq!(changes, [ranked(Insert, 70, 1), ranked(Insert, 50, 2)]);
+//! let changes = host.process([bid(60, 4)])?;
+//! assert_eq!(changes, [ranked(UpdateBefore, 50, 2), ranked(UpdateAfter, 60, 2)]);
 //! # Ok(())
 //! # }
 //! ```
@@ -63,7 +62,7 @@
 //! The state is a [`MapState`] with the sort keys as its map keys. A row that was pushed out is
 //! gone, so rows are added only: the input is no changelog.
 
-use crate::{CurrentKey, Key, MapState, Open, Result, Row, State, StateOptions};
+use crate::{CurrentKey, Key, Keys, MapState, Open, Result, Row, State, StateOptions};
 
 /// The first `N` rows `V` of each key `K`, in the order of their sort keys `S`: see the
 /// [module](self).
@@ -75,64 +74,60 @@ pub struct TopN<K, S, V, const N: usize> {
     rows: MapState<K, S, V>,
 }
 
-/// What became of the rows of a key when another was added.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use = "rows that moved have other ranks now"]
-pub struct Ranking<V> {
-    /// The rank of the row that was added, from 1 on.
-    first: usize,
-    /// That row and those behind it, with the one that was pushed out.
-    rows: Vec<V>,
-    /// The last rank that there is.
-    last: usize,
-}
-
-impl<V> Ranking<V> {
-    /// The ranks that have another row now, each with the one before, if it had one, and the one
-    /// that it has.
-    pub fn changes(&self) -> impl Iterator<Item = (i64, Option<&V>, &V)> {
-        let ranks = (self.first..=self.last).zip(0..);
-        ranks.filter_map(|(rank, index)| {
-            let after = self.rows.get(index)?;
-            Some((i64::try_from(rank).ok()?, self.rows.get(index + 1), after))
-        })
-    }
-}
-
 impl<K, S, V, const N: usize> TopN<K, S, V, N>
 where
     K: Key,
     S: Key + Ord + Clone + 'static,
     V: Row + Clone + 'static,
 {
-    /// Adds a row of the key. The ranking has no changes if it is not among the first `N`.
-    pub fn add(&mut self, key: &CurrentKey<'_, K>, sort_key: S, row: V) -> Result<Ranking<V>> {
-        let mut before = 0;
-        self.rows.each(key, |other, _| before += usize::from(*other < sort_key))?;
-        let mut ranking = Ranking { first: before + 1, rows: Vec::new(), last: N };
-        if before >= N {
-            return Ok(ranking);
-        }
-        let mut pushed_out = None;
-        ranking.rows.push(row.clone());
-        self.rows.each(key, |other, row| {
-            if *other > sort_key {
-                ranking.rows.push(row.clone());
-                pushed_out = Some(other.clone());
-            }
+    /// Adds a row of the key, if it is among the first `N`; the one that it pushes out is gone.
+    pub fn add(&mut self, key: &CurrentKey<'_, K>, sort_key: S, row: V) -> Result<()> {
+        let (mut before, mut others) = (0, 0);
+        self.rows.each(key, |other, _| {
+            before += usize::from(*other < sort_key);
+            others += usize::from(*other != sort_key);
         })?;
-        if before + ranking.rows.len() > N
-            && let Some(pushed_out) = pushed_out
-        {
-            self.rows.remove(key, pushed_out);
+        if before >= N {
+            return Ok(());
+        }
+        if others >= N {
+            let mut last = None;
+            self.rows.each(key, |other, _| {
+                if last.as_ref().is_none_or(|last| other > last) && *other > sort_key {
+                    last = Some(other.clone());
+                }
+            })?;
+            last.into_iter().for_each(|last| self.rows.remove(key, last));
         }
         self.rows.put(key, sort_key, row);
-        Ok(ranking)
+        Ok(())
     }
 
     /// The rows of the key, the first one first.
     pub fn rows(&self, key: &CurrentKey<'_, K>) -> Result<Vec<(S, V)>> {
         self.rows.entries(key)
+    }
+
+    /// Calls `each` for each rank of these keys, from 1 on, that has another row than before the
+    /// running call: with the row that it had, and the one that it has. For
+    /// [`finish_batch`](crate::Operator::finish_batch).
+    pub fn each_change(
+        &mut self,
+        keys: &Keys<'_, K>,
+        mut each: impl FnMut(&CurrentKey<'_, K>, i64, Option<&V>, Option<&V>) -> Result<()>,
+    ) -> Result<()> {
+        self.rows.each_changed_map(keys, |key, before, after| {
+            for (rank, index) in (1..).zip(0..before.len().max(after.len())) {
+                let before = before.get(index).map(AsRef::as_ref);
+                let after = after.get(index).copied();
+                let same =
+                    before.zip(after).is_some_and(|(before, after)| std::ptr::eq(before, after));
+                if !same {
+                    each(key, rank, before, after)?;
+                }
+            }
+            Ok(())
+        })
     }
 }
 

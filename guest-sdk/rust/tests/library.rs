@@ -140,15 +140,19 @@ mod ranked {
             &mut self,
             item: Item,
             record: &Record<Id>,
-            out: &mut Emitter<Rank>,
+            _: &mut Emitter<Rank>,
         ) -> Result<()> {
-            let Item { id, value } = item;
-            let ranking = self.top.add(record, Sort { minus: -value }, Value { value })?;
-            for (rank, before, after) in ranking.changes() {
+            let value = item.value;
+            self.top.add(record, Sort { minus: -value }, Value { value })
+        }
+
+        fn finish_batch(&mut self, keys: &Keys<Id>, out: &mut Emitter<Rank>) -> Result<()> {
+            self.top.each_change(keys, |key, rank, before, after| {
+                let Id { id } = key.key()?;
                 let row = |row: &Value| Rank { id, value: row.value, rank };
-                out.emit_change(before.map(row).as_ref(), Some(&row(after)));
-            }
-            Ok(())
+                out.emit_change(before.map(row).as_ref(), after.map(row).as_ref());
+                Ok(())
+            })
         }
     }
 }
@@ -304,10 +308,10 @@ fn a_row_that_comes_among_the_first_moves_those_behind_it() -> Result<()> {
 }
 
 #[test]
-fn a_batch_reads_the_first_rows_once() -> Result<()> {
+fn a_batch_reads_the_first_rows_once_and_tells_what_they_are_in_the_end() -> Result<()> {
     let mut host = TestHost::<ranked::Ranked>::new()?;
-    host.process((0..100).map(|n| item(n % 10, n)))?;
-    host.process((0..100).map(|n| item(n % 10, n + 1000)))?;
+    assert_eq!(host.process((0..100).map(|n| item(n % 10, n)))?.len(), 30);
+    assert_eq!(host.process((0..100).map(|n| item(n % 10, n + 1000)))?.len(), 60);
     let calls = host.calls("top")?;
     assert_eq!((calls.gets, calls.puts), (2, 2));
     Ok(())

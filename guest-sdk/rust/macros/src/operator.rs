@@ -10,11 +10,12 @@ use syn::{
 use crate::ports;
 
 /// Methods of the trait, and whether they need handlers to be exported.
-const METHODS: [(&str, bool); 9] = [
+const METHODS: [(&str, bool); 10] = [
     ("open", false),
     ("prepare", false),
     ("process", false),
     ("process_batch", false),
+    ("finish_batch", false),
     ("on_timer", true),
     ("on_watermark", true),
     ("on_barrier", false),

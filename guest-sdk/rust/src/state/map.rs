@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
@@ -8,7 +9,7 @@ use super::{
     u32_buffer,
 };
 use crate::columns::{Column, ColumnBuilder};
-use crate::{CurrentKey, Key, Result, Row, columns, host, row, wit};
+use crate::{CurrentKey, Error, Key, Keys, Result, Row, columns, host, row, wit};
 
 /// How many entries of a map are read at a time.
 const PAGE_ROWS: u32 = 4096;
@@ -119,6 +120,53 @@ where
         let loaded = table.load_range(key.index, &range, limit);
         loaded.map_err(|error| table.link.named(error))?;
         Ok(table.cached(key.index, &range, limit))
+    }
+
+    /// Calls `each` for each entry of these keys that the running call wrote or removed, in order,
+    /// with the row before the call and the one that it has now: see
+    /// [`ValueState::each_change`](crate::ValueState::each_change). Fails for a key whose map was
+    /// [`clear`](Self::clear)ed, for what was in it is not known.
+    pub fn each_change(
+        &mut self,
+        keys: &Keys<'_, K>,
+        mut each: impl FnMut(&CurrentKey<'_, K>, &M, Option<&V>, Option<&V>) -> Result<()>,
+    ) -> Result<()> {
+        let table = &mut *self.table.borrow_mut();
+        table.know_written()?;
+        for (key, map) in keys.iter().zip(&table.maps) {
+            for entry in map.entries.iter().filter(|entry| entry.is_written) {
+                let before = table.before(entry)?;
+                each(&key, &entry.map_key, before.as_ref(), entry.value.as_ref())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `each` for each of these keys of whose map all is known and the running call changed
+    /// something, with its rows before the call and those that it has now, both in order.
+    pub(crate) fn each_changed_map(
+        &mut self,
+        keys: &Keys<'_, K>,
+        mut each: impl FnMut(&CurrentKey<'_, K>, &[Cow<'_, V>], &[&V]) -> Result<()>,
+    ) -> Result<()> {
+        let table = &mut *self.table.borrow_mut();
+        table.know_written()?;
+        for (key, map) in keys.iter().zip(&table.maps) {
+            if !map.entries.iter().any(|entry| entry.is_written) {
+                continue;
+            }
+            let mut before = Vec::with_capacity(map.entries.len());
+            for entry in &map.entries {
+                match &entry.value {
+                    Some(row) if !entry.is_written => before.push(Cow::Borrowed(row)),
+                    _ => before.extend(table.before(entry)?.map(Cow::Owned)),
+                }
+            }
+            let after: Vec<_> =
+                map.entries.iter().filter_map(|entry| entry.value.as_ref()).collect();
+            each(&key, &before, &after)?;
+        }
+        Ok(())
     }
 
     /// The entry of each key under its map key, one call to the host for all. Only where there is
@@ -256,6 +304,11 @@ impl<M: Ord, V> Map<M, V> {
         self.entries.get(self.find(map_key).ok()?)
     }
 
+    /// Whether it is known what the host has under this map key.
+    fn is_known(&self, map_key: &M) -> bool {
+        self.entry(map_key).is_some_and(|entry| !matches!(entry.origin, Origin::Unknown))
+    }
+
     /// Takes in what the host has; what the call wrote already stays as it is.
     fn loaded(&mut self, map_key: M, value: Option<V>, origin: Origin) {
         match self.find(&map_key) {
@@ -330,6 +383,30 @@ impl<M: Key + Ord + Clone, V: Row + Clone> Table<M, V> {
         map.is_cleared = true;
     }
 
+    /// Looks up what the host has under the map keys that the call wrote.
+    fn know_written(&mut self) -> Result<()> {
+        for (key, map) in (0..).zip(&self.maps) {
+            if map.is_cleared {
+                let error = Error::new("a map that was cleared does not tell its changes");
+                return Err(self.link.named(error));
+            }
+            let unknown =
+                map.entries.iter().filter(|entry| matches!(entry.origin, Origin::Unknown));
+            self.wanted.extend(unknown.map(|entry| (key, entry.map_key.clone())));
+        }
+        self.look_up().map_err(|error| self.link.named(error))
+    }
+
+    /// The row of an entry before the running call.
+    fn before(&self, entry: &Entry<M, V>) -> Result<Option<V>> {
+        match entry.origin {
+            Origin::Row { load, row } => {
+                self.loads.get(load).map_or(Ok(None), |load| load.read(row))
+            }
+            Origin::Absent | Origin::Unknown => Ok(None),
+        }
+    }
+
     /// Looks up all entries that are wanted.
     fn look_up(&mut self) -> Result<()> {
         let mut wanted = std::mem::take(&mut self.wanted);
@@ -337,7 +414,7 @@ impl<M: Key + Ord + Clone, V: Row + Clone> Table<M, V> {
         wanted.dedup();
         wanted.retain(|(key, map_key)| {
             let map = self.maps.get(*key as usize);
-            map.is_none_or(|map| !map.is_complete && map.entry(map_key).is_none())
+            map.is_none_or(|map| !map.is_complete && !map.is_known(map_key))
         });
         if !wanted.is_empty() {
             let mut key_of = Vec::with_capacity(wanted.len().saturating_mul(4));

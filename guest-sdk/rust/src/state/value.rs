@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::{DuringCall, Link, Loaded, explicit};
 use crate::columns::{Column, Values};
-use crate::{CurrentKey, Key, Record, Result, Row, Value, columns, host, row};
+use crate::{CurrentKey, Key, Keys, Record, Result, Row, Value, columns, host, row};
 
 /// At most one row `V` for each key `K`, kept by the host as a table.
 ///
@@ -60,6 +60,71 @@ impl<K: Key, V: Row + Clone + 'static> ValueState<K, V> {
             crate::RowKind::Delete => self.delete(record),
             crate::RowKind::UpdateBefore => {}
         }
+    }
+
+    /// Calls `each` for each of these keys whose row the running call wrote or removed, with the row
+    /// before the call and the one that it has now. In
+    /// [`finish_batch`](crate::Operator::finish_batch), this makes a changelog of the state:
+    ///
+    /// ```
+    /// # use howdah_sdk::prelude::*;
+    /// # use howdah_sdk::testing::{Event, TestHost};
+    /// # #[derive(Row)] struct Bid { auction: i64 }
+    /// # #[derive(Key)] struct Auction { auction: i64 }
+    /// # #[derive(Row, Clone)] struct Count { bids: i64 }
+    /// # #[derive(Row, Debug, PartialEq)] struct Bids { auction: i64, bids: i64 }
+    /// # #[derive(States)] struct Counts { counts: ValueState<Auction, Count> }
+    /// #[operator]
+    /// impl Counts {
+    ///     const OUTPUT_CHANGELOG: bool = true;
+    ///
+    ///     fn process(&mut self, _: Bid, record: &Record<Auction>, _: &mut Emitter<Bids>) -> Result<()> {
+    ///         let bids = self.counts.get(record)?.map_or(0, |count| count.bids) + 1;
+    ///         self.counts.put(record, Count { bids });
+    ///         Ok(())
+    ///     }
+    ///
+    ///     fn finish_batch(&mut self, keys: &Keys<Auction>, out: &mut Emitter<Bids>) -> Result<()> {
+    ///         self.counts.each_change(keys, |key, before, after| {
+    ///             let Auction { auction } = key.key()?;
+    ///             let row = |count: &Count| Bids { auction, bids: count.bids };
+    ///             out.emit_change(before.map(row).as_ref(), after.map(row).as_ref());
+    ///             Ok(())
+    ///         })
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> Result<()> {
+    /// let mut host = TestHost::<Counts>::new()?;
+    /// let changes = host.process([1, 2, 1, 1].map(|auction| Bid { auction }))?;
+    /// let bids = |auction, bids| Event::insert(Bids { auction, bids });
+    /// assert_eq!(changes, [bids(1, 3), bids(2, 1)]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn each_change(
+        &mut self,
+        keys: &Keys<'_, K>,
+        mut each: impl FnMut(&CurrentKey<'_, K>, Option<&V>, Option<&V>) -> Result<()>,
+    ) -> Result<()> {
+        let table = &mut *self.table.borrow_mut();
+        if table.slots.is_empty() {
+            return Ok(());
+        }
+        table.load()?;
+        for (key, slot) in keys.iter().zip(&table.slots) {
+            let after = match slot {
+                Slot::Put(row) => Some(row),
+                Slot::Deleted => None,
+                Slot::Untouched => continue,
+            };
+            let before = match &table.loaded {
+                Some(loaded) => loaded.read::<V>(key.index as usize)?,
+                None => None,
+            };
+            each(&key, before.as_ref(), after)?;
+        }
+        Ok(())
     }
 
     /// The rows of all keys of the running call, as columns: for

@@ -64,19 +64,25 @@ impl CountsOfDays {
         &mut self,
         bid: DayBid,
         record: &Record<Day>,
-        out: &mut Emitter<DayCounts>,
+        _: &mut Emitter<DayCounts>,
     ) -> Result<()> {
-        let DayBid { day, auction, bidder, price } = bid;
+        let DayBid { auction, bidder, price, .. } = bid;
         let passes = filters(price);
         let new_bidder = self.bidders.add(record, Bidder { bidder }, passes)?;
         let new_auction = self.auctions.add(record, Auction { auction }, passes)?;
-        let before = self.counts.get(record)?;
-        let mut after = before.clone().unwrap_or_default();
-        after.add(passes, new_bidder, new_auction);
-        let row = |counts| DayCounts { day: day.to_string(), counts };
-        out.emit_change(before.map(row).as_ref(), Some(&row(after.clone())));
-        self.counts.put(record, after);
+        let mut counts = self.counts.get(record)?.unwrap_or_default();
+        counts.add(passes, new_bidder, new_auction);
+        self.counts.put(record, counts);
         Ok(())
+    }
+
+    fn finish_batch(&mut self, keys: &Keys<Day>, out: &mut Emitter<DayCounts>) -> Result<()> {
+        self.counts.each_change(keys, |key, before, after| {
+            let day = key.key()?.day.to_string();
+            let row = |counts: &Counts| DayCounts { day: day.clone(), counts: counts.clone() };
+            out.emit_change(before.map(row).as_ref(), after.map(row).as_ref());
+            Ok(())
+        })
     }
 }
 
@@ -100,19 +106,17 @@ mod tests {
     #[test]
     fn a_bidder_counts_once_a_day_and_once_for_each_rank_of_prices() -> Result<()> {
         let mut host = TestHost::<CountsOfDays>::new()?;
-        let bids = [bid(0, 1, 7, 5), bid(0, 2, 7, 6), bid(0, 1, 7, 20_000), bid(1, 1, 7, 5)];
-        let changes = host.process(bids)?;
+        let first = host.process([bid(0, 1, 7, 5), bid(0, 2, 7, 6)])?;
+        assert_eq!(totals(&first), [(Insert, "1970-01-01", [2, 1, 2])]);
+        let changes = host.process([bid(0, 1, 7, 20_000), bid(1, 1, 7, 5)])?;
         let expected = [
-            (Insert, "1970-01-01", [1, 1, 1]),
-            (UpdateBefore, "1970-01-01", [1, 1, 1]),
-            (UpdateAfter, "1970-01-01", [2, 1, 2]),
             (UpdateBefore, "1970-01-01", [2, 1, 2]),
             (UpdateAfter, "1970-01-01", [3, 1, 2]),
             (Insert, "1970-01-02", [1, 1, 1]),
         ];
         assert_eq!(totals(&changes), expected);
         let Counts { rank1_bidders, rank2_bidders, rank1_auctions, rank2_auctions, .. } =
-            changes[4].row.counts;
+            changes[1].row.counts;
         assert_eq!((rank1_bidders, rank2_bidders), (1, 1));
         assert_eq!((rank1_auctions, rank2_auctions), (2, 1));
         Ok(())

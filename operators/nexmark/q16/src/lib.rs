@@ -58,9 +58,9 @@ pub struct DayAuction {
 }
 
 /// What is kept of a day.
-#[derive(Row, Debug, Clone, PartialEq)]
+#[derive(Row, Debug, Clone, PartialEq, Default)]
 pub struct Total {
-    /// The time of day of the last bid.
+    /// The time of the last bid.
     last: Timestamp,
     #[column(flatten)]
     counts: Counts,
@@ -99,27 +99,34 @@ impl CountsOfChannels {
         &mut self,
         bid: Bid,
         record: &Record<Channel>,
-        out: &mut Emitter<ChannelCounts>,
+        _: &mut Emitter<ChannelCounts>,
     ) -> Result<()> {
         let passes = filters(bid.price);
         let new_bidder = self.bidders.add(record, bid.day_bidder(), passes)?;
         let new_auction = self.auctions.add(record, bid.day_auction(), passes)?;
-        let before = self.totals.get(record, &bid.day())?;
-        let (mut counts, mut last) = (Counts::default(), bid.date_time);
-        if let Some(before) = &before {
-            (counts, last) = (before.counts.clone(), last.max(before.last));
-        }
-        counts.add(passes, new_bidder, new_auction);
-        let after = Total { last, counts };
-        let row = |total: &Total| ChannelCounts {
-            channel: bid.channel.clone(),
-            day: total.last.date().to_string(),
-            minute: format!("{:.5}", total.last.time_of_day()),
-            counts: total.counts.clone(),
-        };
-        out.emit_change(before.as_ref().map(row).as_ref(), Some(&row(&after)));
-        self.totals.put(record, bid.day(), after);
+        let mut total = self.totals.get(record, &bid.day())?.unwrap_or_default();
+        total.last = total.last.max(bid.date_time);
+        total.counts.add(passes, new_bidder, new_auction);
+        self.totals.put(record, bid.day(), total);
         Ok(())
+    }
+
+    fn finish_batch(
+        &mut self,
+        keys: &Keys<Channel>,
+        out: &mut Emitter<ChannelCounts>,
+    ) -> Result<()> {
+        self.totals.each_change(keys, |key, day, before, after| {
+            let Channel { channel } = key.key()?;
+            let row = |total: &Total| ChannelCounts {
+                channel: channel.clone(),
+                day: day.day.to_string(),
+                minute: format!("{:.5}", total.last.time_of_day()),
+                counts: total.counts.clone(),
+            };
+            out.emit_change(before.map(row).as_ref(), after.map(row).as_ref());
+            Ok(())
+        })
     }
 }
 
@@ -158,11 +165,9 @@ mod tests {
         ])?;
         let row = |kind, text: &str, totals| (kind, text.to_owned(), totals);
         let expected = [
-            row(Insert, "Apple 1970-01-01 01:01", [1, 1, 1]),
-            row(Insert, "Baidu 1970-01-01 01:01", [1, 1, 1]),
-            row(UpdateBefore, "Apple 1970-01-01 01:01", [1, 1, 1]),
-            row(UpdateAfter, "Apple 1970-01-01 01:01", [2, 1, 2]),
+            row(Insert, "Apple 1970-01-01 01:01", [2, 1, 2]),
             row(Insert, "Apple 1970-01-02 00:00", [1, 1, 1]),
+            row(Insert, "Baidu 1970-01-01 01:01", [1, 1, 1]),
         ];
         assert_eq!(totals(&changes), expected);
         Ok(())
@@ -189,8 +194,11 @@ mod tests {
         host.crash();
         host.restore()?;
         let changes = host.process([bid("Apple", 2, 7, 7)])?;
-        let after = (UpdateAfter, "Apple 1970-01-01 00:07".to_owned(), [2, 1, 2]);
-        assert_eq!(totals(&changes).last(), Some(&after));
+        let expected = [
+            (UpdateBefore, "Apple 1970-01-01 00:05".to_owned(), [1, 1, 1]),
+            (UpdateAfter, "Apple 1970-01-01 00:07".to_owned(), [2, 1, 2]),
+        ];
+        assert_eq!(totals(&changes), expected);
         Ok(())
     }
 }

@@ -120,20 +120,24 @@ impl AuctionStatistics {
         &mut self,
         bid: Bid,
         record: &Record<Auction>,
-        out: &mut Emitter<Statistics>,
+        _: &mut Emitter<Statistics>,
     ) -> Result<()> {
-        let added = Bids::of(bid.price);
-        let before = self.days.get(record, &bid.day())?;
-        let mut after = before.clone();
-        match &mut after {
-            None => after = Some(added),
-            Some(bids) => bids.fold(&added)?,
+        let mut bids = Bids::of(bid.price);
+        if let Some(before) = self.days.get(record, &bid.day())? {
+            bids.merge(&before)?;
         }
-        let day = bid.day().day.to_string();
-        let row = |bids: &Bids| Statistics::of(bid.auction, &day, bids);
-        out.emit_change(before.as_ref().map(row).as_ref(), after.as_ref().map(row).as_ref());
-        after.into_iter().for_each(|after| self.days.put(record, bid.day(), after));
+        self.days.put(record, bid.day(), bids);
         Ok(())
+    }
+
+    fn finish_batch(&mut self, keys: &Keys<Auction>, out: &mut Emitter<Statistics>) -> Result<()> {
+        self.days.each_change(keys, |key, day, before, after| {
+            let Auction { auction } = key.key()?;
+            let day = day.day.to_string();
+            let row = |bids: &Bids| Statistics::of(auction, &day, bids);
+            out.emit_change(before.map(row).as_ref(), after.map(row).as_ref());
+            Ok(())
+        })
     }
 }
 
@@ -166,10 +170,10 @@ mod tests {
             avg_price: 504_999,
             sum_price: 2_019_998,
         };
-        assert_eq!(changes.last(), Some(&Event::new(UpdateAfter, last)));
-        let kinds: Vec<_> = changes.iter().map(|event| event.kind).collect();
-        let update = [UpdateBefore, UpdateAfter];
-        assert_eq!(kinds, [&[Insert], &update[..], &update[..], &update[..]].concat());
+        assert_eq!(changes, [Event::insert(last)], "once for a batch");
+        let kinds: Vec<_> =
+            host.process([bid(1, 5, 19_675)])?.iter().map(|event| event.kind).collect();
+        assert_eq!(kinds, [UpdateBefore, UpdateAfter]);
         Ok(())
     }
 

@@ -63,18 +63,27 @@ impl LastBids {
         &mut self,
         row: NewBid,
         record: &Record<BidderAuction>,
-        out: &mut Emitter<LastBid>,
+        _: &mut Emitter<LastBid>,
     ) -> Result<()> {
-        let NewBid { auction, bidder, bid, seq } = row;
+        let NewBid { bid, seq, .. } = row;
         let last = self.last.get(record)?;
-        let time = (bid.date_time, seq);
-        if last.as_ref().is_none_or(|last| time > (last.bid.date_time, last.seq)) {
-            let row = |bid| LastBid { auction, bidder, bid };
-            let before = last.map(|last| row(last.bid));
-            out.emit_change(before.as_ref(), Some(&row(bid.clone())));
+        if last.is_none_or(|last| (bid.date_time, seq) > (last.bid.date_time, last.seq)) {
             self.last.put(record, Last { bid, seq });
         }
         Ok(())
+    }
+
+    fn finish_batch(
+        &mut self,
+        keys: &Keys<BidderAuction>,
+        out: &mut Emitter<LastBid>,
+    ) -> Result<()> {
+        self.last.each_change(keys, |key, before, after| {
+            let BidderAuction { bidder, auction } = key.key()?;
+            let row = |last: &Last| LastBid { auction, bidder, bid: last.bid.clone() };
+            out.emit_change(before.map(row).as_ref(), after.map(row).as_ref());
+            Ok(())
+        })
     }
 }
 
@@ -101,14 +110,12 @@ mod tests {
     #[test]
     fn a_later_bid_takes_the_place_of_the_one_before() -> Result<()> {
         let mut host = TestHost::<LastBids>::new()?;
-        let changes =
-            host.process([new_bid(1, 30, 5, 1), new_bid(2, 9, 5, 2), new_bid(1, 20, 6, 3)])?;
-        let expected = [
-            last_bid(Insert, 1, bid(30, 5)),
-            last_bid(Insert, 2, bid(9, 5)),
-            last_bid(UpdateBefore, 1, bid(30, 5)),
-            last_bid(UpdateAfter, 1, bid(20, 6)),
-        ];
+        let bids = [new_bid(1, 10, 4, 0), new_bid(2, 9, 5, 2), new_bid(1, 30, 5, 1)];
+        let expected = [last_bid(Insert, 1, bid(30, 5)), last_bid(Insert, 2, bid(9, 5))];
+        assert_eq!(host.process(bids)?, expected, "once for a batch");
+        let changes = host.process([new_bid(1, 20, 6, 3)])?;
+        let expected =
+            [last_bid(UpdateBefore, 1, bid(30, 5)), last_bid(UpdateAfter, 1, bid(20, 6))];
         assert_eq!(changes, expected);
         Ok(())
     }

@@ -66,17 +66,20 @@ impl HighestBids {
         &mut self,
         row: NewBid,
         record: &Record<Auction>,
-        out: &mut Emitter<RankedBid>,
+        _: &mut Emitter<RankedBid>,
     ) -> Result<()> {
-        let NewBid { auction, bid, seq } = row;
+        let NewBid { bid, seq, .. } = row;
         let minus_price = bid.price.saturating_neg();
-        let order = HighestFirst { minus_price, time: bid.date_time, seq };
-        let ranking = self.bids.add(record, order, bid)?;
-        for (rank_number, before, after) in ranking.changes() {
+        self.bids.add(record, HighestFirst { minus_price, time: bid.date_time, seq }, bid)
+    }
+
+    fn finish_batch(&mut self, keys: &Keys<Auction>, out: &mut Emitter<RankedBid>) -> Result<()> {
+        self.bids.each_change(keys, |key, rank_number, before, after| {
+            let Auction { auction } = key.key()?;
             let row = |bid: &Bid| RankedBid { auction, bid: bid.clone(), rank_number };
-            out.emit_change(before.map(row).as_ref(), Some(&row(after)));
-        }
-        Ok(())
+            out.emit_change(before.map(row).as_ref(), after.map(row).as_ref());
+            Ok(())
+        })
     }
 }
 
@@ -103,12 +106,14 @@ mod tests {
     #[test]
     fn a_higher_bid_moves_the_others_down() -> Result<()> {
         let mut host = TestHost::<HighestBids>::new()?;
-        let changes = host.process([new_bid(30, 1, 1), new_bid(50, 2, 2)])?;
+        let changes = host.process([new_bid(20, 1, 1), new_bid(40, 2, 2)])?;
+        let expected = [ranked(Insert, bid(40, 2, 2), 1), ranked(Insert, bid(20, 1, 1), 2)];
+        assert_eq!(changes, expected, "once for a batch");
+        let changes = host.process([new_bid(30, 3, 3)])?;
         let expected = [
-            ranked(Insert, bid(30, 1, 1), 1),
-            ranked(UpdateBefore, bid(30, 1, 1), 1),
-            ranked(UpdateAfter, bid(50, 2, 2), 1),
-            ranked(Insert, bid(30, 1, 1), 2),
+            ranked(UpdateBefore, bid(20, 1, 1), 2),
+            ranked(UpdateAfter, bid(30, 3, 3), 2),
+            ranked(Insert, bid(20, 1, 1), 3),
         ];
         assert_eq!(changes, expected);
         Ok(())

@@ -119,33 +119,41 @@ impl Winners {
         &mut self,
         row: In,
         record: &Record<AuctionId>,
-        out: &mut Emitter<Winner>,
+        _: &mut Emitter<Winner>,
     ) -> Result<()> {
         match row {
-            In::Auction(NewAuction { a_id, auction }) => {
+            In::Auction(NewAuction { auction, .. }) => {
                 let waiting = self.auctions.dimension(record, auction.clone())?;
                 let in_time = waiting.into_iter().filter(|bid| auction.takes(bid));
                 if let Some(bid) = in_time.max_by_key(Bid::rank) {
-                    out.emit(&Winner::of(a_id, &auction, &bid));
                     self.winning.put(record, bid);
                 }
             }
-            In::Bid(NewBid { auction: id, bidder, price, date_time, extra, seq }) => {
+            In::Bid(NewBid { bidder, price, date_time, extra, seq, .. }) => {
                 let bid = Bid { bidder, price, bid_time: date_time, bid_extra: extra, seq };
-                let before = self.winning.get(record)?;
                 // Most bids are outbid already: their auction need not be looked at.
-                if before.as_ref().is_some_and(|before| bid.rank() < before.rank()) {
+                let winning = self.winning.get(record)?;
+                if winning.is_some_and(|winning| bid.rank() < winning.rank()) {
                     return Ok(());
                 }
                 let auction = self.auctions.fact(record, &bid)?;
-                if let Some(auction) = auction.filter(|auction| auction.takes(&bid)) {
-                    let before = before.map(|before| Winner::of(id, &auction, &before));
-                    out.emit_change(before.as_ref(), Some(&Winner::of(id, &auction, &bid)));
+                if auction.is_some_and(|auction| auction.takes(&bid)) {
                     self.winning.put(record, bid);
                 }
             }
         }
         Ok(())
+    }
+
+    fn finish_batch(&mut self, keys: &Keys<AuctionId>, out: &mut Emitter<Winner>) -> Result<()> {
+        self.winning.each_change(keys, |key, before, after| {
+            let AuctionId { a_id } = key.key()?;
+            if let Some(auction) = self.auctions.get(key)? {
+                let row = |bid: &Bid| Winner::of(a_id, &auction, bid);
+                out.emit_change(before.map(row).as_ref(), after.map(row).as_ref());
+            }
+            Ok(())
+        })
     }
 }
 

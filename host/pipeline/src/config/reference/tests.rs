@@ -201,7 +201,8 @@ fn taken(text: &str) -> (Result<(), String>, bool) {
 #[test]
 fn the_schema_takes_every_example() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let examples = std::fs::read_dir(directory).expect("examples");
+    let examples = [directory.join("nexmark"), directory];
+    let examples = examples.iter().flat_map(|directory| directory.read_dir().expect("examples"));
     let examples = examples.map(|entry| entry.expect("an entry").path());
     let mut found = 0;
     for example in examples.filter(|path| path.extension().is_some_and(|it| it == "toml")) {
@@ -209,7 +210,7 @@ fn the_schema_takes_every_example() {
         assert_eq!(taken(&text), (Ok(()), true), "{}", example.display());
         found += 1;
     }
-    assert!(found >= 3, "{found}");
+    assert!(found >= 26, "{found}");
 }
 
 const JOIN: &str = r#"

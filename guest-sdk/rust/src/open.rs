@@ -26,6 +26,8 @@ pub struct Open<K> {
     host: Option<Host>,
     states: Vec<wit::StateSpec>,
     timers: Vec<wit::TimerSpec>,
+    /// The names of metrics.
+    metrics: Vec<String>,
     parts: Vec<Rc<dyn DuringCall>>,
     key: PhantomData<fn(K)>,
 }
@@ -78,6 +80,7 @@ impl<K: Key> Open<K> {
             host: None,
             states: Vec::new(),
             timers: Vec::new(),
+            metrics: Vec::new(),
             parts: Vec::new(),
             key: PhantomData,
         }
@@ -210,7 +213,7 @@ impl<K: Key> Open<K> {
 
     /// Declares a metric that only grows. For names see [`metrics`].
     pub fn counter(&mut self, name: &str) -> Result<Counter> {
-        metrics::check_name(name)?;
+        self.declare_metric(name)?;
         let (counter, part) = Counter::new(name);
         self.parts.push(part);
         Ok(counter)
@@ -218,7 +221,7 @@ impl<K: Key> Open<K> {
 
     /// Declares a metric that goes up and down. For names see [`metrics`].
     pub fn gauge(&mut self, name: &str) -> Result<Gauge> {
-        metrics::check_name(name)?;
+        self.declare_metric(name)?;
         let (gauge, part) = Gauge::new(name);
         self.parts.push(part);
         Ok(gauge)
@@ -226,8 +229,20 @@ impl<K: Key> Open<K> {
 
     /// Declares a metric that says how values are spread. For names see [`metrics`].
     pub fn histogram(&mut self, name: &str) -> Result<Histogram> {
-        metrics::check_name(name)?;
+        self.declare_metric(name)?;
         Ok(Histogram::new(name))
+    }
+
+    /// Two of the same name would count into one.
+    fn declare_metric(&mut self, name: &str) -> Result<()> {
+        metrics::check_name(name)?;
+        if self.metrics.iter().any(|other| other == name) {
+            let message =
+                format!("the metric `{name}` is there already; give this one another name");
+            return Err(Error::invalid_config(message));
+        }
+        self.metrics.push(name.to_owned());
+        Ok(())
     }
 
     fn declare<V: Row>(

@@ -90,7 +90,9 @@
 //!   the key for that time. Each key fires its windows in the order of their ends.
 //! * A row is **late** for a window if the watermark has reached `end - 1 + allowed lateness`. A row
 //!   that is late for all its windows changes nothing: [`Added::is_late`] says so, and the counter
-//!   `late_rows_total` counts it. A session is judged by the window that the row would make it.
+//!   `<name>_late_rows_total` counts it. A session is judged by the window that the row would make it.
+//!   In a pipeline the watermark rises after each batch of a source, so how many rows are late depends
+//!   on batches: a small file is one batch, of which none is late.
 //! * A row for a window that has fired, but for which it is not late, is added and fires it again at
 //!   once. When the watermark reaches `end - 1 + allowed lateness`, the window is removed. Without
 //!   allowed lateness that is when it fires.
@@ -323,8 +325,9 @@ pub struct Windows<K, W, A> {
 }
 
 impl<K: Key> Open<K> {
-    /// Declares windows: a map state of this name, and a family of timers `<name>-timers`. Fails
-    /// if a size is less than a millisecond or the allowed lateness is negative.
+    /// Declares windows: a map state of this name, a family of timers `<name>-timers` and a counter
+    /// `<name>_late_rows_total`, in which `-` is `_`. Fails if a size is less than a millisecond or the
+    /// allowed lateness is negative.
     pub fn windows<W: Windowing, A: Aggregate>(
         &mut self,
         name: &str,
@@ -343,7 +346,7 @@ impl<K: Key> Open<K> {
             allowed_lateness_ms,
             map: self.map(name)?,
             timers: self.event_timers(&format!("{name}-timers"))?,
-            late_rows: self.counter("late_rows_total")?,
+            late_rows: self.counter(&format!("{}_late_rows_total", name.replace('-', "_")))?,
             joined: Vec::new(),
         })
     }

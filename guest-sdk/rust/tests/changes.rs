@@ -1,5 +1,4 @@
 //! What states tell of their changes at the end of a batch, against the states themselves.
-#![expect(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
 use std::collections::BTreeMap;
 

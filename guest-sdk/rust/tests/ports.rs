@@ -176,6 +176,32 @@ fn a_completed_checkpoint_is_told() -> Result<()> {
 }
 
 #[test]
+fn two_metrics_of_the_same_name_are_refused() {
+    #[derive(States, Debug)]
+    struct Twice {
+        #[state(name = "rows_total")]
+        _rows: Counter,
+        #[state(name = "rows_total")]
+        _again: Counter,
+    }
+
+    #[operator]
+    impl Twice {
+        fn process(&mut self, _: Bid, _: &Record<Bidder>, (): &mut ()) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[derive(Key)]
+    struct Bidder {
+        bidder: i64,
+    }
+
+    let error = TestHost::<Twice>::new().err().unwrap();
+    assert!(error.message().contains("the metric `rows_total` is there already"), "{error}");
+}
+
+#[test]
 fn what_a_failed_batch_counted_is_not_counted() -> Result<()> {
     #[derive(States)]
     struct Failing {

@@ -381,7 +381,7 @@ fn check<W: Sizes, L: Lateness>(steps: Vec<Step>) -> Result<(), TestCaseError> {
                 model = committed.clone();
             }
         }
-        prop_assert_eq!(host.counter("late_rows_total"), late_rows);
+        prop_assert_eq!(host.counter("sales_late_rows_total"), late_rows);
         prop_assert_eq!(stored(&host), model.windows.clone());
     }
     prop_assert_eq!(host.timers("sales-timers").unwrap().len(), 0, "nothing is left behind");

@@ -170,7 +170,7 @@ mod tests {
         let (sessions, late) = host.process_events([bid(1, 5, 51), bid(1, 6, 52)])?;
         assert_eq!(sessions, []);
         assert_eq!(late, [bid(1, 5, 51)]);
-        assert_eq!(host.counter("late_rows_total"), 1);
+        assert_eq!(host.counter("sessions_late_rows_total"), 1);
         Ok(())
     }
 
@@ -182,6 +182,21 @@ mod tests {
         assert_eq!(sessions, [session(1, [0, 100], 1, 5)]);
         let (sessions, late) = host.process_events([bid(1, 8, 10)])?;
         assert_eq!((sessions, late), (vec![session(1, [0, 110], 2, 8)], vec![]));
+        Ok(())
+    }
+
+    #[test]
+    fn at_the_end_of_the_input_all_sessions_are_emitted() -> Result<()> {
+        let mut host = host(0)?;
+        host.process_events([bid(1, 5, 0)])?;
+        assert_eq!(host.end_input()?, (vec![session(1, [0, 100], 1, 5)], vec![]));
+        Ok(())
+    }
+
+    #[test]
+    fn a_state_that_is_looked_at_as_another_says_what_it_has() -> Result<()> {
+        let error = host(0)?.values::<Totals>("sessions").unwrap_err();
+        assert!(error.message().contains("window_end, fired, bids, highest, not bids, highest"));
         Ok(())
     }
 

@@ -220,10 +220,20 @@ impl Memory {
 
     /// Checks that `V` is the row of this state.
     pub(super) fn check_row<V: Row>(&self, state: &str) -> Result<()> {
-        if self.spec(state)?.fields == row::fields::<V>() {
+        let fields = &self.spec(state)?.fields;
+        let wanted = row::fields::<V>();
+        if *fields == wanted {
             return Ok(());
         }
-        Err(Error::new(format!("state `{state}` has rows with other fields")))
+        let names = |fields: &[wit::Field]| {
+            let names: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
+            names.join(", ")
+        };
+        Err(Error::new(format!(
+            "state `{state}` has rows with other fields: {}, not {}; or with other types",
+            names(fields),
+            names(&wanted)
+        )))
     }
 
     pub(super) fn calls(&self, name: &str) -> Result<StateCalls> {

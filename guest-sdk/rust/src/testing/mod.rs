@@ -238,10 +238,19 @@ impl<O: Operator> TestHost<O> {
         self.decode_outputs(&outputs)
     }
 
-    /// Ends the input. Returns what the operator emits then. A host raises the watermark to
-    /// [`Timestamp::MAX`] before, if the input has one.
+    /// Calls the operator's `close`, and nothing else. Returns what it emits then. See
+    /// [`end_input`](Self::end_input).
     pub fn close(&mut self) -> Result<Emitted<O>> {
         let outputs = self.call(None, false, Driver::close)?;
+        self.decode_outputs(&outputs)
+    }
+
+    /// The end of the input as a pipeline comes to it: raises the watermark to [`Timestamp::MAX`], at
+    /// which all timers of event time fire, then [`close`](Self::close)s. Returns what is emitted.
+    pub fn end_input(&mut self) -> Result<Emitted<O>> {
+        self.watermark = Timestamp::MAX;
+        let mut outputs = self.fire()?;
+        outputs.extend(self.call(None, false, Driver::close)?);
         self.decode_outputs(&outputs)
     }
 

@@ -113,7 +113,7 @@ mod tests {
         host.advance_watermark(at(20_000))?;
         host.process_events([bid(1, 10_001), bid(2, 10_002)])?;
         assert_eq!(host.advance_watermark(Timestamp::MAX)?, [session(2, [10_002, 20_002], 1)]);
-        assert_eq!(host.counter("late_rows_total"), 1);
+        assert_eq!(host.counter("sessions_late_rows_total"), 1);
         Ok(())
     }
 

@@ -145,7 +145,7 @@ mod tests {
         host.advance_watermark(at(9_999))?;
         assert_eq!(host.process_events([sells(1, 5)])?, []);
         assert_eq!(host.advance_watermark(Timestamp::MAX)?, []);
-        assert_eq!(host.counter("late_rows_total"), 1);
+        assert_eq!(host.counter("windows_late_rows_total"), 1);
         Ok(())
     }
 

@@ -155,6 +155,25 @@ fn a_new_state_begins_empty_at_the_checkpoint_whenever_it_is_killed() {
 }
 
 #[test]
+fn a_state_that_comes_back_does_not_take_the_place_of_the_one_that_a_checkpoint_has() {
+    let also = |job: Job, there: bool| job.set("operator.config.columns", "also", there);
+    let first = also(job(), true).set("checkpoint", "retained", 1_000);
+    first.run_to_end();
+    let last = first.checkpoints().pop().unwrap().id.to_string();
+    let kept = |job: &Job| job.state("scan", &["also", "--at", &last, "--output", "csv"]);
+    let before = kept(&first);
+
+    let without = also(first, false);
+    without.run(&["--allow-dropped-state", "last-bid.also"]).summary();
+    let again = also(without, true);
+    let way_out = format!("run with --checkpoint {last}");
+    again.run(&[]).failed(1, &["`also` of operator `last-bid` would begin empty", &way_out]);
+    assert_eq!(kept(&again), before);
+    again.run(&["--checkpoint", &last, "--yes"]).summary();
+    assert_eq!(kept(&again), before);
+}
+
+#[test]
 fn check_says_which_states_begin_empty_and_which_are_missing() {
     let job = finished_job().set("operator.config.columns", "also", true);
     let file = job.file();

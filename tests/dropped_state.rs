@@ -49,28 +49,6 @@ fn an_operator_that_is_gone_is_refused_until_it_is_named() {
 }
 
 #[test]
-fn a_state_that_comes_back_does_not_take_the_place_of_the_one_that_a_checkpoint_has() {
-    let job = finished();
-    let last = job.checkpoints().pop().unwrap().id.to_string();
-    let sellers = |job: &Job| job.state("scan", &["stats", "--at", &last, "--output", "csv"]);
-    let before = sellers(&job);
-    let both = job.directory().join("both.toml");
-    std::fs::copy(job.file(), &both).unwrap();
-    let job = without_sellers(job);
-    job.run(&["--allow-dropped-state", "sellers"]).summary();
-    let run = |arguments: &[&str]| {
-        let mut command = howdah();
-        command.arg("run").arg(&both).args(["--output", "json"]).args(arguments);
-        Finished::of(command.output().unwrap())
-    };
-    let way_out = format!("run with --checkpoint {last}");
-    run(&[]).failed(1, &["`stats` of operator `sellers` would begin empty", &way_out]);
-    assert_eq!(sellers(&job), before);
-    run(&["--checkpoint", &last, "--yes"]).summary();
-    assert_eq!(sellers(&job), before);
-}
-
-#[test]
 fn a_savepoint_with_a_state_that_is_gone_is_taken_when_it_is_named() {
     let job = finished();
     job.command(&["savepoint"], &["backup"]).success();

@@ -205,11 +205,14 @@ pub(crate) fn process_rows<O: Operator>(
     batch: &Batch<'_, O::Input, O::Key>,
     out: &mut <O::Output as Outputs>::Emitters,
 ) -> Result<()> {
+    let mut latest = Timestamp::MIN;
     if !O::PREPARES {
         batch.for_each(|row, record| {
+            latest = latest.max(record.timestamp());
             O::Output::set_time(out, record.timestamp());
             operator.process(row, record, out)
         })?;
+        O::Output::set_time(out, latest);
         return operator.finish_batch(&batch.each_key(), out);
     }
     let mut rows = Vec::with_capacity(batch.rows());
@@ -219,9 +222,11 @@ pub(crate) fn process_rows<O: Operator>(
         rows.push((row, record));
     }
     for (row, record) in rows {
+        latest = latest.max(record.timestamp());
         O::Output::set_time(out, record.timestamp());
         operator.process(row, &record, out)?;
     }
+    O::Output::set_time(out, latest);
     operator.finish_batch(&batch.each_key(), out)
 }
 

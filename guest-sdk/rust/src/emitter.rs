@@ -93,7 +93,7 @@ impl<R: Row> Emitter<R> {
         if self.changelog {
             self.kinds.push(kind as u8);
         } else if kind != RowKind::Insert {
-            return self.fail(no_changelog(kind));
+            return self.fail(no_changelog(&format!("{kind:?}")));
         }
         let Some(rows) = self.rows.checked_add(1) else {
             return self.fail(too_many());
@@ -111,19 +111,20 @@ impl<R: Row> Emitter<R> {
         for time in timestamps {
             times.extend_from_slice(&time.millis().to_le_bytes());
         }
-        self.emit_batch(columns, timestamps.len(), times)
+        self.emit_batch(columns, timestamps.len(), times, None)
     }
 
-    /// The same for one row for each row of a batch, with its event time.
+    /// The same for one row for each row of a batch, with its event time and its kind.
     pub fn emit_columns_of<I: Inputs, K: Key>(
         &mut self,
         batch: &Batch<'_, I, K>,
         columns: Vec<Column>,
     ) -> Result<()> {
-        self.emit_batch(columns, batch.rows(), batch.input.timestamps.clone())
+        let kinds = batch.input.batch.row_kinds.clone();
+        self.emit_batch(columns, batch.rows(), batch.input.timestamps.clone(), kinds)
     }
 
-    /// The same for one row for each of these rows of a batch, with its event time. With
+    /// The same for one row for each of these rows of a batch, with its event time and its kind. With
     /// [`Batch::copy_rows`], only what is wanted of a batch goes out.
     pub fn emit_columns_of_rows<I: Inputs, K: Key>(
         &mut self,
@@ -138,7 +139,13 @@ impl<R: Row> Emitter<R> {
             };
             times.extend_from_slice(&time);
         }
-        if rows.is_empty() { Ok(()) } else { self.emit_batch(columns, rows.len(), times) }
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let kind_of = |kinds: &[u8], row: &u32| kinds.get(*row as usize).copied();
+        let kinds = batch.input.batch.row_kinds.as_deref();
+        let kinds = kinds.map(|kinds| rows.iter().filter_map(|row| kind_of(kinds, row)).collect());
+        self.emit_batch(columns, rows.len(), times, kinds)
     }
 
     fn emit_batch(
@@ -146,17 +153,19 @@ impl<R: Row> Emitter<R> {
         columns: Vec<Column>,
         count: usize,
         timestamps: Vec<u8>,
+        row_kinds: Option<Vec<u8>>,
     ) -> Result<()> {
+        let insert = RowKind::Insert as u8;
+        let row_kinds = row_kinds.unwrap_or_else(|| vec![insert; count]);
+        if !self.changelog && row_kinds.iter().any(|kind| *kind != insert) {
+            return Err(no_changelog("other than Insert"));
+        }
         row::check::<R>(&columns, count).map_err(|error| error.context("output"))?;
         let rows = u32::try_from(count).map_err(|_| too_many())?;
         self.end_batch();
         self.batches.push(wit::Output {
             port: self.port,
-            batch: wit::Batch {
-                rows,
-                columns,
-                row_kinds: self.changelog.then(|| vec![RowKind::Insert as u8; count]),
-            },
+            batch: wit::Batch { rows, columns, row_kinds: self.changelog.then_some(row_kinds) },
             timestamps,
         });
         Ok(())
@@ -199,9 +208,9 @@ impl<R: Row> Emitter<R> {
 }
 
 #[cold]
-fn no_changelog(kind: RowKind) -> Error {
+fn no_changelog(kind: &str) -> Error {
     Error::new(format!(
-        "a row of kind {kind:?} was emitted, but the output is no changelog: set \
+        "a row of kind {kind} was emitted, but the output is no changelog: set \
          `const OUTPUT_CHANGELOG: bool = true` in the operator, or `#[output(changelog)]` on the \
          emitter"
     ))

@@ -85,11 +85,14 @@ use crate::{
 /// Both inputs may be changelogs. What is emitted is of the kind of the row that came
 /// ([`Record::kind`]), so if one of them is, the output is one too.
 ///
-/// The states are two lists, `<name>-left` and `<name>-right`.
+/// The states are two lists, `<name>-left` and `<name>-right`. With a time to live, a row that is taken back
+/// after it has expired joins nothing; a row that is taken back renews that of the others of its key.
 #[derive(Debug)]
 pub struct Join<K, L, R> {
     left: ListState<K, L>,
     right: ListState<K, R>,
+    /// Whether rows may be gone that were never taken back.
+    expires: bool,
 }
 
 impl<K, L, R> Join<K, L, R>
@@ -101,29 +104,33 @@ where
     /// Takes a row of the left input in, or out if its kind says so, and gives the rows of the right
     /// one that it joins.
     pub fn left(&mut self, record: &Record<'_, K>, row: &L) -> Result<Vec<R>> {
-        change(&mut self.left, record, row)?;
-        self.right.get(record)
+        let joins = change(&mut self.left, record, row, self.expires)?;
+        if joins { self.right.get(record) } else { Ok(Vec::new()) }
     }
 
     /// The same for a row of the right input.
     pub fn right(&mut self, record: &Record<'_, K>, row: &R) -> Result<Vec<L>> {
-        change(&mut self.right, record, row)?;
-        self.left.get(record)
+        let joins = change(&mut self.right, record, row, self.expires)?;
+        if joins { self.left.get(record) } else { Ok(Vec::new()) }
     }
 }
 
-/// Adds the row to the list of its key, or removes one that equals it.
+/// Adds the row to the list of its key, or removes one that equals it. `false`: there is none any more.
 fn change<K: Key, V: Row + Clone + PartialEq + 'static>(
     list: &mut ListState<K, V>,
     record: &Record<'_, K>,
     row: &V,
-) -> Result<()> {
+    expires: bool,
+) -> Result<bool> {
     if record.kind().adds() {
         list.append(record, row.clone());
-        return Ok(());
+        return Ok(true);
     }
     let mut rows = list.get(record)?;
     let Some(position) = rows.iter().position(|other| other == row) else {
+        if expires {
+            return Ok(false);
+        }
         return Err(Error::new(
             "a join is to take a row back that it has not: its input is no changelog of whole rows",
         ));
@@ -131,7 +138,7 @@ fn change<K: Key, V: Row + Clone + PartialEq + 'static>(
     rows.remove(position);
     list.clear(record);
     rows.into_iter().for_each(|row| list.append(record, row));
-    Ok(())
+    Ok(true)
 }
 
 impl<K, L, R> State<K> for Join<K, L, R>
@@ -141,10 +148,10 @@ where
     R: Row + Clone + PartialEq + 'static,
 {
     fn open(open: &mut Open<K>, name: &str, options: StateOptions) -> Result<Self> {
-        Ok(Self {
-            left: open.list_with(&format!("{name}-left"), options)?,
-            right: open.list_with(&format!("{name}-right"), options)?,
-        })
+        let expires = options.ttl_ms.is_some();
+        let left = open.list_with(&format!("{name}-left"), options)?;
+        let right = open.list_with(&format!("{name}-right"), options)?;
+        Ok(Self { left, right, expires })
     }
 }
 

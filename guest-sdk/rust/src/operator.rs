@@ -58,7 +58,8 @@ pub trait Operator: Sized + 'static {
 
     /// All rows of a batch are processed: the place to emit what became of the states of its `keys`
     /// ([`ValueState::each_change`](crate::ValueState::each_change)), once for each key and not for
-    /// each row. What is emitted here has the event time of the last row.
+    /// each row. What is emitted here has the latest event time of the rows, so it is late only where
+    /// all of them are. A [`process_batch`](Self::process_batch) of one's own does not call it.
     fn finish_batch(&mut self, keys: &Keys<'_, Self::Key>, out: &mut Emitters<Self>) -> Result<()> {
         let _ = (keys, out);
         Ok(())

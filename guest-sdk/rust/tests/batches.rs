@@ -213,3 +213,59 @@ fn columns_that_do_not_fit_are_refused() -> Result<()> {
     assert_eq!(host.values::<Spent>("spent")?, []);
     Ok(())
 }
+
+/// Passes on the rows of a changelog that cost something.
+#[derive(States)]
+struct Priced;
+
+#[operator]
+impl Priced {
+    const INPUT_CHANGELOG: bool = true;
+    const OUTPUT_CHANGELOG: bool = true;
+
+    fn process_batch(&mut self, batch: &Batch<Bid, Auction>, out: &mut Emitter<Bid>) -> Result<()> {
+        let prices = batch.column::<i64>("price")?;
+        let rows: Vec<u32> =
+            (0..).zip(prices.iter()).filter(|(_, price)| *price > 0).map(|(row, _)| row).collect();
+        let columns = batch.copy_rows(&["auction", "bidder", "price"], &rows)?;
+        out.emit_columns_of_rows(batch, &rows, columns)
+    }
+}
+
+#[test]
+fn rows_that_are_passed_on_keep_their_kinds() -> Result<()> {
+    let mut host = TestHost::<Priced>::new()?;
+    let of = |kind, price| Event { kind, ..bid(1, price) };
+    let (before, after) = (of(RowKind::UpdateBefore, 5), of(RowKind::UpdateAfter, 7));
+    let events = [before.clone(), of(RowKind::Delete, 0), after.clone()];
+    assert_eq!(host.process_events(events)?, [before, after]);
+    Ok(())
+}
+
+/// Counts each batch at its end.
+#[derive(States)]
+struct Counted {
+    #[state(skip)]
+    rows: i64,
+}
+
+#[operator]
+impl Counted {
+    fn process(&mut self, _: Bid, _: &Record<Auction>, _: &mut Emitter<Spent>) -> Result<()> {
+        self.rows += 1;
+        Ok(())
+    }
+
+    fn finish_batch(&mut self, _: &Keys<Auction>, out: &mut Emitter<Spent>) -> Result<()> {
+        out.emit(&Spent { total: self.rows });
+        Ok(())
+    }
+}
+
+#[test]
+fn what_the_end_of_a_batch_emits_has_the_latest_time_of_its_rows() -> Result<()> {
+    let mut host = TestHost::<Counted>::new()?;
+    let counted = Event::insert(Spent { total: 3 }).at(Timestamp::from_millis(9));
+    assert_eq!(host.process_events([bid(1, 5), bid(2, 9), bid(1, 3)])?, [counted]);
+    Ok(())
+}

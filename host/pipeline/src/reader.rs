@@ -138,9 +138,13 @@ impl Reader {
         self.outlets.watermark(self.watermark().unwrap_or(i64::MIN))
     }
 
-    /// There are no rows. When it has been so for long, nobody is to wait for the watermark.
+    /// There are no rows. When it has been so for long, or always, nobody is to wait for the watermark.
     fn nothing(&mut self) -> ControlFlow<()> {
-        if !self.idleness.nothing(clock::now()) {
+        let begins = match self.source.has_had_nothing() {
+            true => self.idleness.begin(),
+            false => self.idleness.nothing(clock::now()),
+        };
+        if !begins {
             return ControlFlow::Continue(());
         }
         self.counters.source(self.number, |source| source.set_idle(true));

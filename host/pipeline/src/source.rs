@@ -83,6 +83,12 @@ pub(crate) trait Source: Send {
         None
     }
 
+    /// Whether others need not wait for its watermark while it gives nothing, however long it has been
+    /// so: it has had no row, and is at the end of what there is.
+    fn has_had_nothing(&self) -> bool {
+        false
+    }
+
     /// The checkpoint whose barrier asked for this position is durable: nothing before it is
     /// read again. The place to acknowledge or to let go.
     fn checkpoint_completed(&mut self, position: &SourcePosition) -> Result<()> {

@@ -63,6 +63,11 @@ impl Idleness {
         long && !std::mem::replace(&mut self.idle, true)
     }
 
+    /// Nobody is to wait from now on. Whether that begins the idleness.
+    pub(crate) fn begin(&mut self) -> bool {
+        !std::mem::replace(&mut self.idle, true)
+    }
+
     /// How long to wait for something, which is no longer than until the idleness begins.
     pub(crate) fn wait(&self, now: Instant, wait: Duration) -> Duration {
         match (self.after, self.since) {

@@ -40,6 +40,7 @@ struct Stored {
     /// The offset of the next message of each.
     next: BTreeMap<i32, i64>,
     /// How many messages of each were read.
+    #[serde(default)]
     read: BTreeMap<i32, u64>,
     /// Where each ends, unless it goes on for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -230,6 +231,10 @@ impl Source for KafkaSource {
             latest: self.partitions.iter().filter_map(latest).collect(),
         };
         position(&stored)
+    }
+
+    fn has_had_nothing(&self) -> bool {
+        self.partitions.iter().all(Partition::has_had_nothing)
     }
 
     fn event_time_limit(&self) -> Option<i64> {

@@ -121,6 +121,11 @@ impl Partition {
         }
     }
 
+    /// Whether it is at its end, and no row of it has had an event time.
+    pub(super) fn has_had_nothing(&self) -> bool {
+        self.at_end.is_some() && self.latest().is_none()
+    }
+
     /// Whether it was read to the end that was set.
     pub(super) fn ended(&self) -> bool {
         self.place.end.is_some_and(|end| self.place.next >= end)

@@ -184,6 +184,24 @@ fn any_number_of_subtasks_reads_each_partition_once() {
 }
 
 #[test]
+fn a_subtask_whose_partitions_never_had_a_row_is_not_waited_for() {
+    let brokers = Brokers::new(4);
+    send_ids(&brokers, 0, 0..3);
+    let open = |subtask| {
+        let share = Share { subtask, of: 2 };
+        brokers.open_share("event-time = \"at\"", &fields(), share, None).expect("opened")
+    };
+    let (mut rows, mut nothing) = (open(0), open(1));
+    read(&mut rows, 3);
+    assert!(!rows.has_had_nothing());
+    let until = clock::now() + REQUEST_TIMEOUT;
+    while !nothing.has_had_nothing() && clock::now() < until {
+        assert!(rest(&mut nothing, 3).is_empty());
+    }
+    assert!(nothing.has_had_nothing());
+}
+
+#[test]
 fn more_subtasks_than_partitions_are_refused() {
     let brokers = Brokers::new(2);
     let share = Share { subtask: 2, of: 3 };

@@ -1,9 +1,8 @@
 //! A pipeline that no longer has an operator goes on from a checkpoint with that operator's state only
 //! when it is told so by name; the state stays in the checkpoint.
 
-use crate::support::job::howdah;
 use crate::support::rows::{output, sorted};
-use crate::support::{Finished, Job, input};
+use crate::support::{Job, input};
 
 /// A job of two operators with a sink each, at its end.
 fn finished() -> Job {
